@@ -1,0 +1,121 @@
+# The one door to this repository. `make help` lists what stands behind it.
+# A clone needs only Python >= 3.11 (with its venv module), make and git: each target sets up what it uses.
+
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# Interpreters to try for the environment, in this order. `make setup PYTHON=/path/to/python` overrides.
+PYTHON ?=
+CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14
+
+# buf compares proto/ with this commit.
+AGAINST ?= HEAD~1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run gen check-generated lint lint-proto types test test-all conformance serve-conformance tck bench image lock ci clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.dev ## Create .venv with everything a developer needs
+
+run: $(VENV)/.runtime ## Serve the demo agent: gRPC on 50051, HTTP on 8080, embedded store
+	a2a-grpc serve
+
+# --- environment ------------------------------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@for candidate in $(CANDIDATES); do \
+	  if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "creating $(VENV) with $$("$$candidate" --version)"; \
+	    exec "$$candidate" -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "No usable Python found. Needed: 3.11 or newer with its venv module (on Debian and Ubuntu: the package python3-venv)." >&2; \
+	exit 1
+
+# What the service needs and nothing else: the image installs the same list.
+$(VENV)/.runtime: requirements.txt pyproject.toml | $(BIN)/python
+	$(call install,requirements.txt)
+	@touch $@
+
+# A superset with the same versions, so the runtime is complete as well.
+$(VENV)/.dev: requirements-dev.txt requirements.txt pyproject.toml | $(BIN)/python
+	$(call install,requirements-dev.txt)
+	@touch $(VENV)/.runtime $@
+
+define install
+@echo "installing $(1)"
+@python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
+@python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endef
+
+lock: $(VENV)/.dev ## Resolve pyproject.toml anew into the two lock files
+	uv pip compile --quiet --upgrade $(COMPILE) --group dev --output-file requirements-dev.txt
+	uv pip compile --quiet $(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements.txt
+COMPILE := --universal --python-version 3.11 --generate-hashes pyproject.toml
+
+# --- protocol ---------------------------------------------------------------------------------------------------------
+
+# google/api as installed, for buf and protoc to import. The one change: field_behavior as unpacked. protoc reads both
+# encodings; the generator of a2a-sdk writes this one, and the two descriptors must be equal byte for byte (docs/adr).
+build/include: $(VENV)/.dev
+	@rm -rf $@ && mkdir -p $@/google/api
+	@from=$$(python -c 'import os.path; from google.api import http_pb2; print(os.path.dirname(http_pb2.__file__))') && \
+	  cp "$$from/annotations.proto" "$$from/client.proto" "$$from/http.proto" "$$from/launch_stage.proto" $@/google/api/ && \
+	  sed 's/ field_behavior = 1052;/ field_behavior = 1052 [packed = false];/' "$$from/field_behavior.proto" > $@/google/api/field_behavior.proto
+	@grep -q 'packed = false' $@/google/api/field_behavior.proto || { rm -rf $@; echo "field_behavior.proto has changed upstream; see build/include in the Makefile" >&2; exit 1; }
+
+# Service stubs go through grpc_tools with a virtual path, which makes their imports namespaced without touching any text.
+define generate
+@rm -rf build/generated && mkdir -p build/generated
+@buf generate --path proto/a2a.proto --output build/generated/a2a_grpc/pb
+@buf generate --path proto/a2a_grpc --output build/generated
+@python -m grpc_tools.protoc -Ia2a_grpc/pb=proto -Iproto -Ibuild/include \
+  --grpc_python_out=build/generated --mypy_grpc_out=quiet,only_async:build/generated \
+  a2a_grpc/pb/a2a.proto $$(cd proto && find a2a_grpc -name '*.proto')
+@touch build/generated/a2a_grpc/pb/py.typed build/generated/a2a_grpc/card/py.typed
+endef
+
+gen: $(VENV)/.dev build/include ## Write generated/ anew from proto/
+	$(generate)
+	@rm -rf generated && cp -R build/generated generated
+
+check-generated: $(VENV)/.dev build/include ## Prove that generated/ is what proto/ gives
+	$(generate)
+	@diff -r -x __pycache__ generated build/generated || { echo "generated/ differs from what proto/ gives: run 'make gen' and commit the result" >&2; exit 1; }
+	@echo "generated/ is what proto/ gives"
+
+lint-proto: $(VENV)/.dev build/include
+	buf lint proto
+	@rm -rf build/before && mkdir -p build/before; \
+	if ! git rev-parse --quiet --verify '$(AGAINST)^{commit}' >/dev/null 2>&1; then \
+	  echo "buf breaking: skipped, this clone has no $(AGAINST) (first commit, or a shallow clone)"; \
+	elif ! git archive $(AGAINST) proto buf.yaml 2>/dev/null | tar -x -C build/before 2>/dev/null; then \
+	  echo "buf breaking: skipped, $(AGAINST) has no proto/"; \
+	else \
+	  mkdir build/before/build && cp -R build/include build/before/build/include && \
+	  echo "buf breaking proto --against $(AGAINST)" && \
+	  buf breaking proto --against build/before/proto; \
+	fi
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+lint: $(VENV)/.dev lint-proto ## ruff, import rules, buf lint, buf breaking against the previous commit
+	ruff check
+	lint-imports --no-logo
+
+types: $(VENV)/.dev ## mypy --strict
+	mypy
+
+test: $(VENV)/.dev ## The tests, in a few minutes
+	pytest -n 2 -m "not slow"
+
+test-all: $(VENV)/.dev ## The tests with the slow ones
+	pytest -n 2
+
+conformance: $(VENV)/.dev ## The protocol rules on every binding
+	pytest -n 2 tests/conformance
+
+ci: lint types check-generated test ## What has to pass before a change lands
