@@ -27,7 +27,12 @@ if _version_not_supported:
 
 
 class A2AServiceStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """The eleven operations (3.1, 5.3). Each has the same meaning and the same errors over gRPC, HTTP+JSON and JSON-RPC.
+    Over gRPC an error's details say which one it is: an ErrorInfo with a reason in the domain a2a-protocol.org (10.6).
+
+    Callers send A2A-Version and, where they use any, A2A-Extensions as metadata or headers (3.2.6). A task of somebody
+    else is answered exactly like a task that does not exist: TASK_NOT_FOUND (13.1).
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -93,70 +98,111 @@ class A2AServiceStub(object):
 
 
 class A2AServiceServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """The eleven operations (3.1, 5.3). Each has the same meaning and the same errors over gRPC, HTTP+JSON and JSON-RPC.
+    Over gRPC an error's details say which one it is: an ErrorInfo with a reason in the domain a2a-protocol.org (10.6).
+
+    Callers send A2A-Version and, where they use any, A2A-Extensions as metadata or headers (3.2.6). A task of somebody
+    else is answered exactly like a task that does not exist: TASK_NOT_FOUND (13.1).
+    """
 
     def SendMessage(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Says something to the agent and waits for the outcome: a task that is terminal or interrupted, or a message. With
+        return_immediately it answers once the task is stored. The task goes on if the caller leaves (3.1.1).
+
+        Errors: TASK_NOT_FOUND; UNSUPPORTED_OPERATION for a task that is terminal; CONTENT_TYPE_NOT_SUPPORTED.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SendStreamingMessage(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The same, with the events as they happen: first the task, then its updates until it is terminal or asks for input;
+        or one message (3.1.2). Needs the capability streaming.
+
+        Errors: those of SendMessage; UNSUPPORTED_OPERATION without the capability.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTask(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The task as it is now (3.1.3).
+
+        Errors: TASK_NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTasks(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The caller's tasks, page by page, most recently changed first (3.1.4). A cursor stays valid while tasks come and
+        change.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelTask(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Stops a task that is not terminal and answers with it (3.1.5).
+
+        Errors: TASK_NOT_FOUND; TASK_NOT_CANCELABLE when it is terminal.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SubscribeToTask(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Follows a task that exists: first the task as it is now, then every later event until it is terminal (3.1.6). Any
+        number of callers may follow one task, and all see the same. Needs the capability streaming.
+
+        Errors: TASK_NOT_FOUND; UNSUPPORTED_OPERATION for a task that is terminal or without the capability.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateTaskPushNotificationConfig(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Adds a webhook to a task (3.1.7). Needs the capability push_notifications, like the three below.
+
+        Errors: TASK_NOT_FOUND; PUSH_NOTIFICATION_NOT_SUPPORTED without the capability.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTaskPushNotificationConfig(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One webhook of a task (3.1.8).
+
+        Errors: TASK_NOT_FOUND, also for an unknown config; PUSH_NOTIFICATION_NOT_SUPPORTED.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTaskPushNotificationConfigs(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All webhooks of a task (3.1.9).
+
+        Errors: TASK_NOT_FOUND; PUSH_NOTIFICATION_NOT_SUPPORTED.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetExtendedAgentCard(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The card for callers who have authenticated; it may tell more than the public one (3.1.11, 13.3).
+
+        Errors: UNSUPPORTED_OPERATION when the card does not declare it; EXTENDED_AGENT_CARD_NOT_CONFIGURED when there is
+        none.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTaskPushNotificationConfig(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Removes a webhook for good; deleting it again is no error (3.1.10).
+
+        Errors: TASK_NOT_FOUND; PUSH_NOTIFICATION_NOT_SUPPORTED.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -228,7 +274,12 @@ def add_A2AServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class A2AService(object):
-    """Missing associated documentation comment in .proto file."""
+    """The eleven operations (3.1, 5.3). Each has the same meaning and the same errors over gRPC, HTTP+JSON and JSON-RPC.
+    Over gRPC an error's details say which one it is: an ErrorInfo with a reason in the domain a2a-protocol.org (10.6).
+
+    Callers send A2A-Version and, where they use any, A2A-Extensions as metadata or headers (3.2.6). A task of somebody
+    else is answered exactly like a task that does not exist: TASK_NOT_FOUND (13.1).
+    """
 
     @staticmethod
     def SendMessage(request,
