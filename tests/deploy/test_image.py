@@ -1,0 +1,42 @@
+"""The Dockerfile, read: what it promises to the manifests and what the linter says. It is built by `make image`."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+# The last stage is what runs.
+RUNTIME = (DEPLOY / "Dockerfile").read_text().rpartition("\nFROM ")[2].splitlines()
+
+
+def instruction(name: str) -> str:
+    [line] = [line for line in RUNTIME if line.startswith(f"{name} ")]
+    return line.removeprefix(f"{name} ")
+
+
+def test_user_and_ports_are_those_of_the_manifests() -> None:
+    pod = yaml.safe_load((DEPLOY / "kubernetes" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    context = pod["securityContext"]
+    assert instruction("USER") == f"{context['runAsUser']}:{context['runAsGroup']}"
+    assert instruction("EXPOSE").split() == [str(port["containerPort"]) for port in pod["containers"][0]["ports"]]
+
+
+def test_command_is_pid_one() -> None:
+    """The exec form: with a shell in between, the SIGTERM of a rollout would never reach the server."""
+    assert instruction("ENTRYPOINT") == '["a2a-grpc"]'
+    assert instruction("CMD") == '["serve"]'
+
+
+def test_final_stage_needs_no_shell() -> None:
+    assert not [line for line in RUNTIME if line.startswith("RUN ")]
+
+
+def test_hadolint() -> None:
+    hadolint = shutil.which("hadolint")
+    if hadolint is None:
+        pytest.skip("hadolint is not installed")
+    result = subprocess.run([hadolint, str(DEPLOY / "Dockerfile")], check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout

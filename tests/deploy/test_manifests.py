@@ -1,0 +1,135 @@
+"""The Kubernetes manifests against the schemas of real clusters, and against each other."""
+
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+
+# The oldest release that runs the manifests as they are (it made the preStop sleep a default), one between, the newest
+# that the schemas know.
+RELEASES = ("1.30", "1.33", "1.37")
+
+Manifest = dict[str, Any]
+
+
+def read(path: Path) -> list[Manifest]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+KUSTOMIZATION = read(KUBERNETES / "kustomization.yaml")[0]
+MANIFESTS = [manifest for name in KUSTOMIZATION["resources"] for manifest in read(KUBERNETES / name)]
+
+
+def one(kind: str, name: str = "a2a-grpc", among: list[Manifest] = MANIFESTS) -> Manifest:
+    [manifest] = [m for m in among if (m["kind"], m["metadata"]["name"]) == (kind, name)]
+    return manifest
+
+
+POD: Manifest = one("Deployment")["spec"]["template"]["spec"]
+CONTAINER: Manifest = POD["containers"][0]
+
+
+def named(manifest: Manifest) -> str:
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
+def test_every_manifest_belongs_to_the_kustomization() -> None:
+    files = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+    assert files == set(KUSTOMIZATION["resources"])
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=named)
+def test_schema(manifest: Manifest, release: str) -> None:
+    kubernetes_validate.validate(manifest, release, strict=True)
+
+
+def test_what_kustomize_makes_of_them() -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    built = subprocess.run([kubectl, "kustomize", str(KUBERNETES)], check=True, capture_output=True, text=True).stdout
+    manifests = list(yaml.safe_load_all(built))
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, RELEASES[-1], strict=True)
+    assert len(manifests) == len(MANIFESTS) + 1
+
+    [settings] = [m for m in manifests if m["kind"] == "ConfigMap"]
+    container = one("Deployment", among=manifests)["spec"]["template"]["spec"]["containers"][0]
+    assert container["envFrom"] == [{"configMapRef": {"name": settings["metadata"]["name"]}}]
+    assert settings["metadata"]["name"].startswith("a2a-grpc-"), "without the hash a changed setting rolls nothing"
+
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert container["image"].endswith(f"/a2a-grpc:{version}")
+
+
+def test_every_selector_finds_the_pods() -> None:
+    labels = one("Deployment")["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        one("Deployment")["spec"]["selector"]["matchLabels"],
+        one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        *(m["spec"]["selector"] for m in MANIFESTS if m["kind"] == "Service"),
+        *(spread["labelSelector"]["matchLabels"] for spread in POD["topologySpreadConstraints"]),
+    ]
+    assert len(selectors) == 6
+    for selector in selectors:
+        assert selector
+        assert selector.items() <= labels.items()
+
+
+def test_services_lead_to_the_ports_of_the_container() -> None:
+    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
+    grpc, http = one("Service")["spec"], one("Service", "a2a-grpc-http")["spec"]
+    assert grpc["clusterIP"] == "None", "behind one virtual address a gRPC client stays with one pod"
+    for spec, name in ((grpc, "grpc"), (http, "http")):
+        [port] = spec["ports"]
+        assert port["targetPort"] == name
+        assert port["port"] == ports[name]
+
+
+def test_pods_are_replaced_without_a_gap() -> None:
+    spec = one("Deployment")["spec"]
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert one("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    assert 0 < CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"] < POD["terminationGracePeriodSeconds"]
+
+
+def test_pods_meet_the_restricted_standard() -> None:
+    """What the pod security standard "restricted" asks for, and a root file system that nobody can write to."""
+    assert POD["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 10001,
+        "runAsGroup": 10001,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [set(volume) - {"name"} for volume in POD["volumes"]] == [{"emptyDir"}]
+    assert POD["automountServiceAccountToken"] is False
+    assert one("ServiceAccount", POD["serviceAccountName"])["automountServiceAccountToken"] is False
+
+
+def test_services_of_the_namespace_do_not_become_settings() -> None:
+    """With service links a Service "a2a-grpc-http" would set A2A_GRPC_HTTP_PORT and its like in every pod."""
+    assert POD["enableServiceLinks"] is False
+
+
+def test_the_store_is_named_by_a_secret_only() -> None:
+    [variable] = CONTAINER["env"]
+    assert variable == {
+        "name": "A2A_REDIS_URL",
+        "valueFrom": {"secretKeyRef": {"name": "a2a-grpc-redis", "key": "url"}},
+    }
+    assert not [named(m) for m in MANIFESTS if m["kind"] == "Secret"]
