@@ -75,12 +75,14 @@ define generate
 @python -m grpc_tools.protoc -Ia2a_grpc/pb=proto -Iproto -Ibuild/include \
   --grpc_python_out=build/generated --mypy_grpc_out=quiet,only_async:build/generated \
   a2a_grpc/pb/a2a.proto $$(cd proto && find a2a_grpc -name '*.proto')
+@cp proto/pb_init.py build/generated/a2a_grpc/pb/__init__.py
 @touch build/generated/a2a_grpc/pb/py.typed build/generated/a2a_grpc/card/py.typed
 endef
 
 gen: $(VENV)/.dev build/include ## Write generated/ anew from proto/
 	$(generate)
-	@rm -rf generated && cp -R build/generated generated
+	@cp -R build/generated/. generated
+	@cd generated && find . -type f -not -path '*/__pycache__/*' | while read -r file; do test -e "../build/generated/$$file" || rm -v "$$file"; done
 
 check-generated: $(VENV)/.dev build/include ## Prove that generated/ is what proto/ gives
 	$(generate)

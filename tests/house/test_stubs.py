@@ -1,0 +1,57 @@
+"""The committed stubs: what they must be equal to, and who may load them."""
+
+import subprocess
+import sys
+
+import pytest
+
+# Each script runs in a process of its own: a descriptor pool is global and cannot be emptied.
+OURS = "from a2a_grpc.pb import a2a_pb2 as ours"
+THEIRS = "from a2a.types import a2a_pb2 as theirs"
+SAME = """
+assert ours.Task is theirs.Task
+assert ours.DESCRIPTOR.serialized_pb == theirs.DESCRIPTOR.serialized_pb
+print(len(ours.DESCRIPTOR.serialized_pb))
+"""
+
+
+def python(*lines: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=50, check=False)
+
+
+@pytest.mark.parametrize("order", [(OURS, THEIRS), (THEIRS, OURS)], ids=["ours first", "a2a-sdk first"])
+def test_a2a_sdk_and_our_stubs_share_a_process_in_either_order(order: tuple[str, str]) -> None:
+    result = python(*order, SAME)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "12005\n"
+
+
+def test_a_different_definition_loaded_first_is_named_in_a_sentence() -> None:
+    result = python(
+        "import sys, types",
+        "from google.protobuf import descriptor_pb2, descriptor_pool",
+        "older = descriptor_pb2.FileDescriptorProto(name='a2a.proto', package='lf.a2a.v1', syntax='proto3')",
+        "older.message_type.add(name='Task')",
+        "descriptor_pool.Default().AddSerializedFile(older.SerializeToString())",
+        "sys.modules['other_agent.a2a_pb2'] = types.ModuleType('other_agent.a2a_pb2')",
+        "import a2a_grpc.pb.a2a_pb2",
+    )
+
+    assert result.returncode == 1
+    last_line = result.stderr.splitlines()[-1]
+    assert last_line.startswith("ImportError: a2a-grpc cannot load its a2a.proto: ")
+    assert "(other_agent.a2a_pb2)" in last_line
+    assert "Install that version, or run the two packages in separate processes." in last_line
+
+
+def test_the_card_service_needs_no_a2a_proto() -> None:
+    result = python(
+        "import sys",
+        "from a2a_grpc.card.v1 import card_pb2, card_pb2_grpc",
+        "assert not [name for name in sys.modules if name.endswith('a2a_pb2')]",
+        "print(card_pb2.DESCRIPTOR.services_by_name['AgentCardService'].full_name)",
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "a2a_grpc.card.v1.AgentCardService\n"
