@@ -1,0 +1,1 @@
+"""What tests share: real store servers, real replicas, and waiting without sleeping."""
