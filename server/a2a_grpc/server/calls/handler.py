@@ -1,0 +1,23 @@
+"""The seam between the bindings and what they carry: the pipeline of this process, or a remote server."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.core.events import Event
+
+
+class Handler(Protocol):
+    """Serves the eleven operations. Errors are A2AErrors and nothing else."""
+
+    async def unary(self, method: str, request: Message, call: Call) -> Message:
+        """Answer a call of an operation that has one response."""
+
+    def stream(self, method: str, request: Message, call: Call) -> AsyncIterator[Event]:
+        """Answer a call of an operation that streams.
+
+        What is wrong with the call is raised by the first `__anext__`, before any event; a later failure is raised by the
+        `__anext__` that meets it. The binding calls `aclose()` when the peer goes away.
+        """
