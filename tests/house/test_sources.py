@@ -1,0 +1,42 @@
+"""Rules about the source tree that no linter knows."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROOTS = ("server", "client", "generated")
+# Settings are the one door for configuration, so that `a2a-grpc config` can print everything that has an effect.
+MAY_READ_THE_ENVIRONMENT = {"server/a2a_grpc/server/settings.py"}
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+
+
+def reads_environment(source: Path) -> bool:
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            if node.attr in ENVIRONMENT:
+                return True
+        elif isinstance(node, ast.ImportFrom) and node.module == "os" and ENVIRONMENT & {name.name for name in node.names}:
+            return True
+    return False
+
+
+def test_only_settings_read_the_environment() -> None:
+    readers = {
+        path.relative_to(ROOT).as_posix()
+        for root in ROOTS
+        for path in (ROOT / root).rglob("*.py")
+        if reads_environment(path)
+    }
+
+    assert readers <= MAY_READ_THE_ENVIRONMENT
+
+
+def test_no_root_is_a_regular_package() -> None:
+    """An `__init__.py` in `a2a_grpc/` would hide the parts of the namespace that live in the other roots."""
+    assert [root for root in ROOTS if (ROOT / root / "a2a_grpc" / "__init__.py").exists()] == []
+
+
+def test_every_package_is_marked_as_typed() -> None:
+    packages = {path for root in ROOTS for path in (ROOT / root / "a2a_grpc").iterdir() if path.name != "__pycache__"}
+
+    assert {path.name for path in packages if not (path / "py.typed").exists()} == set()
