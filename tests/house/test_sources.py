@@ -11,13 +11,13 @@ ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 
 def reads_environment(source: Path) -> bool:
+    used: set[str] = set()
     for node in ast.walk(ast.parse(source.read_bytes())):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-            if node.attr in ENVIRONMENT:
-                return True
-        elif isinstance(node, ast.ImportFrom) and node.module == "os" and ENVIRONMENT & {name.name for name in node.names}:
-            return True
-    return False
+            used.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            used.update(name.name for name in node.names)
+    return bool(used & ENVIRONMENT)
 
 
 def test_only_settings_read_the_environment() -> None:

@@ -16,7 +16,8 @@ print(len(ours.DESCRIPTOR.serialized_pb))
 
 
 def python(*lines: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=50, check=False)
+    command = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
 
 
 @pytest.mark.parametrize("order", [(OURS, THEIRS), (THEIRS, OURS)], ids=["ours first", "a2a-sdk first"])
