@@ -1,0 +1,163 @@
+"""`Agent`: its card, its skills, and how a message finds its skill."""
+
+import enum
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2a_grpc.pb import a2a_pb2
+
+from a2a_grpc.server.agents.card_file import load_card
+from a2a_grpc.server.agents.turn import Turn
+
+type SkillFunction = Callable[[Turn], Awaitable[None]]
+type Router = Callable[[a2a_pb2.Message], str]
+
+
+class Answers(enum.Enum):
+    """What a skill answers with (3.1.1)."""
+
+    TASK = "task"
+    """Always a task, stored before the function runs."""
+    MESSAGE = "message"
+    """Always a message; nothing is stored, a lost call is lost."""
+    MIXED = "mixed"
+    """The first thing the function emits decides; after a short while without any, a task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """One thing an agent can do: its entry in the card, and the function that does it."""
+
+    card: a2a_pb2.AgentSkill
+    run: SkillFunction
+    answers: Answers
+    timeout: float | None
+    """Seconds a turn may take; None: the service's limit."""
+
+
+class Agent:
+    """An agent: a card and its skills.
+
+    A message has no field that names a skill, so a router picks it. By default that is the skill whose id stands in
+    the message's metadata under "skill", else the one whose id is the first word of its text, else the first skill
+    that was declared. `router` replaces the rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        description: str,
+        version: str,
+        input_modes: Sequence[str] = ("text/plain",),
+        output_modes: Sequence[str] = ("text/plain",),
+        streaming: bool = True,
+        answers: str | Answers = Answers.TASK,
+    ) -> None:
+        """`input_modes` and `output_modes` are media types; `answers` is the default of the skills."""
+        self.card = a2a_pb2.AgentCard(
+            name=name,
+            description=description,
+            version=version,
+            default_input_modes=input_modes,
+            default_output_modes=output_modes,
+            capabilities=a2a_pb2.AgentCapabilities(streaming=streaming),
+        )
+        self.extended_card: a2a_pb2.AgentCard | None = None
+        """What an authenticated caller gets from GetExtendedAgentCard (3.1.11); None: not configured."""
+        self.skills: dict[str, Skill] = {}
+        self._answers = Answers(answers)
+        self._router: Router | None = None
+        self.cancel_hook: SkillFunction | None = None
+
+    @classmethod
+    def from_card(cls, path: str | os.PathLike[str], *, answers: str | Answers = Answers.TASK) -> "Agent":
+        """An agent with the card in the YAML or JSON file `path`; its skills are declared by `skill` as usual.
+
+        Raises: ValueError where the file is no agent card; the text names the file and the field.
+        """
+        card = load_card(Path(path))
+        agent = cls(name=card.name, description=card.description, version=card.version, answers=answers)
+        agent.card.CopyFrom(card)
+        return agent
+
+    def skill(
+        self,
+        *,
+        id: str,  # noqa: A002 - the card's name for it
+        name: str = "",
+        description: str = "",
+        tags: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        input_modes: Sequence[str] = (),
+        output_modes: Sequence[str] = (),
+        answers: str | Answers | None = None,
+        timeout: float | None = None,
+    ) -> Callable[[SkillFunction], SkillFunction]:
+        """Declare the decorated async function as the skill `id`; `timeout` in seconds limits one turn.
+
+        Where the agent's card (a file) already describes the skill, only `id` is needed.
+
+        Raises: ValueError for an id that is taken or not described; TypeError for a function that is not async.
+        """
+
+        def declare(function: SkillFunction) -> SkillFunction:
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError(
+                    f"skill {id!r}: write `async def`; call blocking code with `await asyncio.to_thread(…)`"
+                )
+            if id in self.skills:
+                raise ValueError(f"skill {id!r} is declared twice")
+            described = next((skill for skill in self.card.skills if skill.id == id), None)
+            if described is None:
+                if not (name and description and tags):
+                    raise ValueError(f"skill {id!r}: give it a name, a description and at least one tag (4.4.5)")
+                described = self.card.skills.add(
+                    id=id,
+                    name=name,
+                    description=description,
+                    tags=tags,
+                    examples=examples,
+                    input_modes=input_modes,
+                    output_modes=output_modes,
+                )
+            self.skills[id] = Skill(
+                card=described,
+                run=function,
+                answers=self._answers if answers is None else Answers(answers),
+                timeout=timeout,
+            )
+            return function
+
+        return declare
+
+    def router(self, route: Router) -> Router:
+        """Let the decorated function pick the skill: it takes the message and returns the id of a skill."""
+        self._router = route
+        return route
+
+    def on_cancel(self, hook: SkillFunction) -> SkillFunction:
+        """Call the decorated async function when a running turn is canceled: the place for last words."""
+        self.cancel_hook = hook
+        return hook
+
+    def pick(self, message: a2a_pb2.Message) -> Skill:
+        """The skill for `message`. Raises: LookupError where the router names none of the agent's skills."""
+        found = self._default_route(message) if self._router is None else self._router(message)
+        try:
+            return self.skills[found]
+        except KeyError:
+            raise LookupError(f"the router of {self.card.name!r} picked {found!r}, which is no skill of it") from None
+
+    def _default_route(self, message: a2a_pb2.Message) -> str:
+        named = message.metadata.fields["skill"].string_value if "skill" in message.metadata.fields else ""
+        if named in self.skills:
+            return named
+        text = next((part.text for part in message.parts if part.HasField("text")), "")
+        words = text.split(maxsplit=1)
+        if words and words[0] in self.skills:
+            return words[0]
+        return next(iter(self.skills), "")

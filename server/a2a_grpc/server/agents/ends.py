@@ -1,0 +1,13 @@
+"""The ways an agent's function may end other than by returning."""
+
+
+class Reject(Exception):  # noqa: N818 - it reads as the author's word: raise Reject("…")
+    """The agent refuses the task: REJECTED. The text is public."""
+
+
+class Fail(Exception):  # noqa: N818
+    """The agent could not do the task: FAILED. The text is public, the cause (`raise … from`) goes to the log only."""
+
+
+class TurnOverError(RuntimeError):
+    """The turn has ended (parked, ended, canceled or taken over): nothing can be written any more."""

@@ -1,0 +1,36 @@
+"""Finding the agent that `MODULE:ATTR` names."""
+
+import importlib
+import sys
+from pathlib import Path
+
+from a2a_grpc.server.agents.agent import Agent
+
+
+def load_agent(reference: str) -> Agent:
+    """The `Agent` at `MODULE:ATTR`; a module of the working directory is found like any other.
+
+    Raises: ValueError that says what was looked for and what to write.
+    """
+    module_name, colon, attribute = reference.partition(":")
+    if not (module_name and colon and attribute):
+        raise ValueError(f"{reference!r}: name the agent as MODULE:ATTR, such as my_agent:agent")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(f"{reference!r}: there is no module {error.name!r} here or on the Python path") from None
+    agent = getattr(module, attribute, None)
+    if not isinstance(agent, Agent):
+        found = "nothing" if agent is None else f"a {type(agent).__name__}"
+        raise ValueError(f"{reference!r}: {attribute!r} is {found}, not an Agent")
+    if not agent.skills:
+        raise ValueError(f"{reference!r}: the agent has no skill; decorate a function with @agent.skill(…)")
+    missing = [skill.id for skill in agent.card.skills if skill.id not in agent.skills]
+    if missing:
+        raise ValueError(f"{reference!r}: the card describes {', '.join(missing)}, but no function does it")
+    return agent

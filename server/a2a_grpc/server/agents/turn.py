@@ -1,0 +1,272 @@
+"""`Turn`: what an agent's function is given. One turn is one run of the agent on one message."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from a2a_grpc.pb import a2a_pb2
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct, Value
+
+from a2a_grpc.server.core import ids, states
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.core.events import status_changed
+
+type Words = str | a2a_pb2.Message | a2a_pb2.Part | Sequence[a2a_pb2.Part]
+"""What an agent says: a text, or parts, or a whole message whose ids are filled in."""
+
+
+class Sink(Protocol):
+    """Where a turn's events go. The engine implements it."""
+
+    async def emit(self, response: a2a_pb2.StreamResponse) -> None:
+        """Take one event; returns when there is room for more. Raises TurnOverError."""
+        ...
+
+    async def reply(self, message: a2a_pb2.Message) -> None:
+        """Answer with a message instead of a task. Raises TurnOverError."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything emitted is stored."""
+        ...
+
+    async def next_message(self) -> a2a_pb2.Message:
+        """The next message a caller sends to the running task; waits for it."""
+        ...
+
+    async def keep(self, checkpoint: bytes) -> None:
+        """Store a checkpoint, after everything emitted before it."""
+        ...
+
+    async def task(self, task_id: str) -> a2a_pb2.Task | None:
+        """Another task of the same caller."""
+        ...
+
+
+class Inbox:
+    """Messages that callers send while the turn runs. What nobody takes becomes a turn of its own afterwards."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    async def get(self) -> a2a_pb2.Message:
+        """The next message; waits for one."""
+        return await self._sink.next_message()
+
+    async def __aiter__(self) -> AsyncIterator[a2a_pb2.Message]:
+        while True:
+            yield await self.get()
+
+
+class Turn:
+    """One run of the agent on one message, and the only way in which it answers.
+
+    Every method that writes raises `TurnOverError` once the turn has ended. Events are stored in the order they were
+    written; a writing method returns as soon as there is room for more, `flush` waits until all is stored.
+    """
+
+    def __init__(
+        self,
+        *,
+        sink: Sink,
+        task_id: str,
+        context_id: str,
+        tenant: str,
+        caller: str,
+        message: a2a_pb2.Message,
+        request: a2a_pb2.SendMessageRequest,
+        history: Sequence[a2a_pb2.Message],
+        extensions: Sequence[str],
+        attempt: int = 1,
+        checkpoint: bytes | None = None,
+    ) -> None:
+        """Made by the engine; an author never constructs a turn."""
+        self.sink = sink
+        self.task_id = task_id
+        self.context_id = context_id
+        self.tenant = tenant
+        self.caller = caller
+        """Who calls; empty for an anonymous caller."""
+        self.message = message
+        self.history = tuple(history)
+        """What was said in this task before, oldest first, without `message`."""
+        self.references = tuple(message.reference_task_ids)
+        """Ids of tasks that the message refers to (3.4.3); `reference` loads one."""
+        self.extensions = tuple(extensions)
+        """The extensions that are active for this message (4.6)."""
+        self.accepted_output_modes = tuple(request.configuration.accepted_output_modes)
+        """Media types the caller can use; empty where it did not say."""
+        self.metadata: dict[str, Any] = json_format.MessageToDict(request.metadata)
+        """The request's metadata (3.2.5)."""
+        self.attempt = attempt
+        """1, or more where an earlier run of this turn was lost."""
+        self.inbox = Inbox(sink)
+        self.restored = checkpoint
+        """What `checkpoint` last stored for this task, or None."""
+        self._begun: set[str] = set()
+
+    @property
+    def parts(self) -> Sequence[a2a_pb2.Part]:
+        """The parts of the message."""
+        return self.message.parts
+
+    @property
+    def text(self) -> str:
+        """The text parts of the message, joined by line feeds."""
+        return "\n".join(part.text for part in self.message.parts if part.HasField("text"))
+
+    async def working(self, words: Words | None = None) -> None:
+        """Say that the work is going on, and how."""
+        await self._status(states.WORKING, words)
+
+    async def artifact(
+        self,
+        name: str = "",
+        *,
+        text: str | None = None,
+        data: Any = None,
+        raw: bytes | None = None,
+        url: str | None = None,
+        parts: Sequence[a2a_pb2.Part] = (),
+        media_type: str = "",
+        filename: str = "",
+        description: str = "",
+        metadata: dict[str, Any] | None = None,
+        artifact_id: str = "",
+    ) -> str:
+        """Write a whole artifact, replacing one of the same id; returns its id."""
+        content = _parts(text, data, raw, url, parts, media_type, filename)
+        written = artifact_id or ids.new_id()
+        await self._artifact(
+            a2a_pb2.Artifact(
+                artifact_id=written,
+                name=name,
+                description=description,
+                parts=content,
+                metadata=_struct(metadata),
+            ),
+            append=False,
+            last=True,
+        )
+        return written
+
+    async def stream(
+        self,
+        name: str,
+        *,
+        text: str | None = None,
+        data: Any = None,
+        raw: bytes | None = None,
+        url: str | None = None,
+        parts: Sequence[a2a_pb2.Part] = (),
+        media_type: str = "",
+        filename: str = "",
+        last: bool = False,
+    ) -> None:
+        """Write the next chunk of the artifact `name`; `last` with the one after which nothing follows (4.2.2)."""
+        content = _parts(text, data, raw, url, parts, media_type, filename)
+        first = name not in self._begun
+        self._begun.add(name)
+        # The name of a streamed artifact is its id too, so a later attempt replaces what a lost one left behind.
+        await self._artifact(
+            a2a_pb2.Artifact(artifact_id=name, name=name if first else "", parts=content), append=not first, last=last
+        )
+
+    async def complete(self, words: Words | None = None) -> None:
+        """End the task: COMPLETED. Returning from the function does the same without words."""
+        await self._status(states.COMPLETED, words)
+
+    async def require_input(self, words: Words) -> None:
+        """Ask the caller: INPUT_REQUIRED. Return afterwards; the answer is the next turn. Or take it from `inbox`."""
+        await self._status(states.INPUT_REQUIRED, words)
+
+    async def require_auth(self, words: Words) -> None:
+        """Say what authorization is missing: AUTH_REQUIRED (7.6). Go on with `working` once it came, or return."""
+        await self._status(states.AUTH_REQUIRED, words)
+
+    async def reject(self, words: Words) -> None:
+        """Refuse the task: REJECTED."""
+        await self._status(states.REJECTED, words)
+
+    async def fail(self, words: Words) -> None:
+        """End the task: FAILED, with a reason that the caller may read."""
+        await self._status(states.FAILED, words)
+
+    async def reply(self, words: Words) -> None:
+        """Answer with a message instead of a task (3.1.1); on a task that exists it completes it with these words."""
+        await self.sink.reply(self.say(words))
+
+    async def flush(self) -> None:
+        """Wait until everything written is stored."""
+        await self.sink.flush()
+
+    async def checkpoint(self, state: bytes) -> None:
+        """Store `state`, and all that was written before: a later attempt or turn finds it in `restored`."""
+        await self.sink.keep(state)
+
+    async def reference(self, task_id: str) -> a2a_pb2.Task | None:
+        """A task of the same caller, such as one of `references`; None where there is none."""
+        return await self.sink.task(task_id)
+
+    def say(self, words: Words) -> a2a_pb2.Message:
+        """A message of the agent in this task and context."""
+        message = a2a_pb2.Message()
+        match words:
+            case str():
+                message.parts.add(text=words)
+            case a2a_pb2.Message():
+                message.CopyFrom(words)
+            case a2a_pb2.Part():
+                message.parts.append(words)
+            case _:
+                message.parts.extend(words)
+        message.role = a2a_pb2.ROLE_AGENT
+        message.message_id = message.message_id or ids.new_id()
+        message.context_id = self.context_id
+        message.task_id = self.task_id
+        return message
+
+    async def _status(self, state: a2a_pb2.TaskState, words: Words | None) -> None:
+        message = None if words is None else self.say(words)
+        await self.sink.emit(status_changed(self.task_id, self.context_id, state, now_ms(), message))
+
+    async def _artifact(self, artifact: a2a_pb2.Artifact, *, append: bool, last: bool) -> None:
+        await self.sink.emit(
+            a2a_pb2.StreamResponse(
+                artifact_update=a2a_pb2.TaskArtifactUpdateEvent(
+                    task_id=self.task_id,
+                    context_id=self.context_id,
+                    artifact=artifact,
+                    append=append,
+                    last_chunk=last,
+                )
+            )
+        )
+
+
+def _parts(
+    text: str | None,
+    data: Any,
+    raw: bytes | None,
+    url: str | None,
+    parts: Sequence[a2a_pb2.Part],
+    media_type: str,
+    filename: str,
+) -> list[a2a_pb2.Part]:
+    made = list(parts)
+    shared = {"media_type": media_type, "filename": filename}
+    if text is not None:
+        made.append(a2a_pb2.Part(text=text, **shared))
+    if data is not None:
+        made.append(a2a_pb2.Part(data=json_format.ParseDict(data, Value()), **shared))
+    if raw is not None:
+        made.append(a2a_pb2.Part(raw=raw, **shared))
+    if url is not None:
+        made.append(a2a_pb2.Part(url=url, **shared))
+    if not made:
+        raise ValueError("an artifact needs content: text, data, raw, url or parts")
+    return made
+
+
+def _struct(metadata: dict[str, Any] | None) -> Struct | None:
+    return None if metadata is None else json_format.ParseDict(metadata, Struct())

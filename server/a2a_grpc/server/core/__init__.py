@@ -1,0 +1,1 @@
+"""The pure domain of a task: its states, its events, its ids and its pages. No input, no output, no clock of its own."""

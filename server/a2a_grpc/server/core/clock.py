@@ -1,0 +1,8 @@
+"""The clock of the service: status timestamps and due times."""
+
+import time
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, UTC."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,156 @@
+"""What happens to a task, as a log of numbered entries, and how a task is folded from them.
+
+An entry is a `StreamResponse`. Its arm says what it is:
+
+| arm               | meaning                                     | delivered to streams |
+|-------------------|---------------------------------------------|----------------------|
+| `task`            | the task was created                        | no (streams start with a snapshot) |
+| `message`         | a caller's message joined the history       | no                   |
+| `status_update`   | the status changed                          | yes                  |
+| `artifact_update` | an artifact, or a chunk of one, was written | yes                  |
+"""
+
+from typing import NamedTuple
+
+from a2a_grpc.pb import a2a_pb2
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+
+class Event(NamedTuple):
+    """One entry of a task's log. `seq` counts from 1 within the task; 0 stands for "has no number" (a bare Message)."""
+
+    seq: int
+    response: a2a_pb2.StreamResponse
+
+
+_DELIVERED = frozenset({"status_update", "artifact_update"})
+
+
+def delivered(response: a2a_pb2.StreamResponse) -> bool:
+    """Whether subscribers see this entry (3.1.2: after the Task only updates)."""
+    return response.WhichOneof("payload") in _DELIVERED
+
+
+def timestamp(milliseconds: int) -> Timestamp:
+    """A protobuf timestamp of `milliseconds` since 1970 (5.6.1: millisecond precision)."""
+    return Timestamp(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
+
+
+def milliseconds(stamp: Timestamp) -> int:
+    """Milliseconds since 1970 of `stamp`; what is finer is cut off."""
+    return stamp.seconds * 1000 + stamp.nanos // 1_000_000
+
+
+def created(task: a2a_pb2.Task) -> a2a_pb2.StreamResponse:
+    """The entry that creates `task`."""
+    return a2a_pb2.StreamResponse(task=task)
+
+
+def message_added(message: a2a_pb2.Message) -> a2a_pb2.StreamResponse:
+    """The entry by which a caller's `message` joins the history."""
+    return a2a_pb2.StreamResponse(message=message)
+
+
+def status_changed(
+    task_id: str,
+    context_id: str,
+    state: a2a_pb2.TaskState,
+    now_ms: int,
+    message: a2a_pb2.Message | None = None,
+    metadata: Struct | None = None,
+) -> a2a_pb2.StreamResponse:
+    """The entry by which a task takes `state` at `now_ms` (milliseconds since 1970)."""
+    return a2a_pb2.StreamResponse(
+        status_update=a2a_pb2.TaskStatusUpdateEvent(
+            task_id=task_id,
+            context_id=context_id,
+            status=a2a_pb2.TaskStatus(state=state, message=message, timestamp=timestamp(now_ms)),
+            metadata=metadata,
+        )
+    )
+
+
+class Fold:
+    """A task being folded from its log, entry by entry, each in time that does not grow with the task.
+
+    Artifacts are kept apart from the rest so that a reader who does not want them never loads them. The two halves are
+    both `Task` messages: their serialised forms, one after the other, are the serialised task.
+    """
+
+    __slots__ = ("_positions", "artifacts", "head")
+
+    def __init__(self, head: a2a_pb2.Task | None = None, artifacts: a2a_pb2.Task | None = None) -> None:
+        self.head = head if head is not None else a2a_pb2.Task()
+        self.artifacts = artifacts if artifacts is not None else a2a_pb2.Task()
+        self._positions = {artifact.artifact_id: at for at, artifact in enumerate(self.artifacts.artifacts)}
+
+    @classmethod
+    def from_bytes(cls, head: bytes, artifacts: bytes) -> "Fold":
+        """The fold that stands at a snapshot made by `to_bytes`."""
+        return cls(a2a_pb2.Task.FromString(head), a2a_pb2.Task.FromString(artifacts))
+
+    def to_bytes(self) -> tuple[bytes, bytes]:
+        """The snapshot: the serialised head and the serialised artifacts."""
+        return self.head.SerializeToString(), self.artifacts.SerializeToString()
+
+    @property
+    def state(self) -> a2a_pb2.TaskState:
+        """The state the task is in."""
+        return self.head.status.state
+
+    def task(self) -> a2a_pb2.Task:
+        """A copy of the whole task, the caller's to change."""
+        task = a2a_pb2.Task()
+        task.CopyFrom(self.head)
+        task.MergeFrom(self.artifacts)
+        return task
+
+    def apply(self, response: a2a_pb2.StreamResponse) -> None:
+        """Fold one entry. A replaced status message moves into the history once (3.7)."""
+        match response.WhichOneof("payload"):
+            case "status_update":
+                self._status(response.status_update.status)
+            case "artifact_update":
+                self._artifact(response.artifact_update)
+            case "message":
+                self._message(response.message)
+            case "task":
+                self.head.CopyFrom(response.task)
+                self.head.ClearField("artifacts")
+                self.artifacts.Clear()
+                self.artifacts.artifacts.extend(response.task.artifacts)
+                self._positions = {artifact.artifact_id: at for at, artifact in enumerate(self.artifacts.artifacts)}
+
+    def _message(self, message: a2a_pb2.Message) -> None:
+        # An answer comes after its question. (At AUTH_REQUIRED the explanation stays: 7.6.1.)
+        if self.state == a2a_pb2.TASK_STATE_INPUT_REQUIRED and self.head.status.HasField("message"):
+            self.head.history.append(self.head.status.message)
+            self.head.status.ClearField("message")
+        self.head.history.append(message)
+
+    def _status(self, status: a2a_pb2.TaskStatus) -> None:
+        if self.head.status.HasField("message"):
+            self.head.history.append(self.head.status.message)
+        self.head.status.CopyFrom(status)
+
+    def _artifact(self, update: a2a_pb2.TaskArtifactUpdateEvent) -> None:
+        # 4.2.2: append=true adds parts to the artifact of that id, append=false replaces it. The first chunk of an
+        # artifact that nobody has seen yet starts it either way: dropping content would be worse.
+        at = self._positions.get(update.artifact.artifact_id)
+        if at is None:
+            self._positions[update.artifact.artifact_id] = len(self.artifacts.artifacts)
+            self.artifacts.artifacts.append(update.artifact)
+            return
+        artifact = self.artifacts.artifacts[at]
+        if not update.append:
+            artifact.CopyFrom(update.artifact)
+            return
+        artifact.parts.extend(update.artifact.parts)
+        if update.artifact.HasField("metadata"):
+            artifact.metadata.MergeFrom(update.artifact.metadata)
+        artifact.extensions.extend(uri for uri in update.artifact.extensions if uri not in artifact.extensions)
+        if update.artifact.name:
+            artifact.name = update.artifact.name
+        if update.artifact.description:
+            artifact.description = update.artifact.description

@@ -1,0 +1,12 @@
+"""What can go wrong between this service and its store."""
+
+
+class StoreUnavailableError(Exception):
+    """The store did not answer in time, or refuses writes; the step may or may not have happened.
+
+    Every step is safe to repeat, so a caller may try the same step again.
+    """
+
+
+class StoreMisconfiguredError(Exception):
+    """The store cannot be used as it is set up; the text says what to change."""

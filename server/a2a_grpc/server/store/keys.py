@@ -1,0 +1,82 @@
+"""Every key and channel name of the store, with its life time.
+
+All keys of a shard share one hash tag, `{n}`, so each script runs on one slot of a cluster.
+
+| key                        | type   | life time |
+|----------------------------|--------|-----------|
+| `task:ID`                  | hash   | none while the task lives; from its terminal state A2A_TASK_TTL, plus a margin |
+| `log:ID`                   | stream | as its task |
+| `owner:H`, `owner:H:STATE` | zset   | none: rows leave with their task (`purge`), an empty zset is no key |
+| `ctx:H`, `ctx:H:STATE`     | zset   | none: as above |
+| `ready`                    | zset   | none: rows leave when a replica claims the turn or the task ends |
+| `held:REPLICA`             | set    | none: members leave when the turn ends |
+| `dedupe:H`                 | string | A2A_DEDUPE_TTL |
+| `purge`                    | zset   | none: rows leave when the task is erased at its due time |
+| `a2a:shards`               | string | none: the number of shards, fixed at the first start |
+| `a2a:card:ETAG`            | string | 400 days from its last use: when this card was first published |
+"""
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.core import ids
+
+SHARDS = "a2a:shards"
+
+
+def card(etag: str) -> str:
+    """String: milliseconds since 1970 at which the card with `etag` was first published."""
+    return f"a2a:card:{etag}"
+
+
+class Keys:
+    """The key names of one shard."""
+
+    def __init__(self, shard: int) -> None:
+        self._prefix = f"a2a:{{{shard:x}}}:"
+        self.ready = f"{self._prefix}ready"
+        self.purge = f"{self._prefix}purge"
+        self.wake_prefix = f"{self._prefix}wake:"
+        self.ready_channel = f"{self._prefix}readied"
+
+    def task(self, task_id: str) -> str:
+        """Hash: one task."""
+        return f"{self._prefix}task:{task_id}"
+
+    def log(self, task_id: str) -> str:
+        """Stream: the entries of one task, `SEQ-0` each."""
+        return f"{self._prefix}log:{task_id}"
+
+    def events(self, task_id: str) -> str:
+        """Sharded channel: the entries of one task as they are appended."""
+        return f"{self._prefix}events:{task_id}"
+
+    def held(self, replica: str) -> str:
+        """Set: the tasks that `replica` runs."""
+        return f"{self._prefix}held:{replica}"
+
+    def wake(self, replica: str) -> str:
+        """Sharded channel: ids of tasks that `replica` should look at (a cancellation, a message)."""
+        return f"{self.wake_prefix}{replica}"
+
+    def dedupe(self, tenant: str, owner: str, message_id: str) -> str:
+        """String: the digest and the task of a message that was accepted."""
+        return f"{self._prefix}dedupe:{ids.scope(tenant, owner, message_id)}"
+
+    def index(self, tenant: str, owner: str, context: str = "", state: int = 0) -> str:
+        """Sorted set: task ids by status timestamp, of an owner, of one of its contexts, each also by state."""
+        place = f"ctx:{ids.scope(tenant, owner, context)}" if context else f"owner:{ids.scope(tenant, owner)}"
+        return f"{self._prefix}{place}:{state}" if state else f"{self._prefix}{place}"
+
+    def indexes(
+        self, tenant: str, owner: str, context: str, old: a2a_pb2.TaskState, new: a2a_pb2.TaskState
+    ) -> list[str]:
+        """The six indexes that a move from `old` to `new` touches, in the order the scripts expect."""
+        by_owner = self.index(tenant, owner)
+        by_context = self.index(tenant, owner, context)
+        return [
+            by_owner,
+            by_context,
+            f"{by_owner}:{old}",
+            f"{by_context}:{old}",
+            f"{by_owner}:{new}",
+            f"{by_context}:{new}",
+        ]

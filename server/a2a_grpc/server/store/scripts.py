@@ -1,0 +1,295 @@
+"""The steps of a task's life, one Lua script each: atomic, on one slot, and safe to call again.
+
+The scripts enforce; they never decide. States come in as arguments and are compared, never spelled. A caller that was
+overtaken gets the name of what stands against it (`STATE`, `FENCED`, `QUEUED`, `GONE`), nothing is written, and it
+decides anew.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha1
+
+
+@dataclass(frozen=True)
+class Script:
+    """A Lua script and the digest that EVALSHA knows it by."""
+
+    name: str
+    source: str
+    sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha", sha1(self.source.encode(), usedforsecurity=False).hexdigest())
+
+
+# KEYS[1] is the task and KEYS[2] its log wherever these are used; KEYS[3..8] are the indexes of `Keys.indexes`.
+_WRITE = """
+-- `request` and `extensions` go with the last entry: what else the caller said with its message.
+local function append(seq, entries, first, channel, request, extensions)
+  local published = {tostring(seq + 1), '\\n'}
+  for at = first, #entries do
+    seq = seq + 1
+    if request and at == #entries then
+      redis.call('XADD', KEYS[2], seq .. '-0', 'e', entries[at], 'r', request, 'x', extensions)
+    else
+      redis.call('XADD', KEYS[2], seq .. '-0', 'e', entries[at])
+    end
+    published[#published + 1] = struct.pack('>I4', #entries[at])
+    published[#published + 1] = entries[at]
+  end
+  if channel ~= '' then redis.call('SPUBLISH', channel, table.concat(published)) end
+  return seq
+end
+
+local function reindex(id, stamp)
+  redis.call('ZADD', KEYS[3], stamp, id)
+  redis.call('ZADD', KEYS[4], stamp, id)
+  if KEYS[5] ~= KEYS[7] then
+    redis.call('ZREM', KEYS[5], id)
+    redis.call('ZREM', KEYS[6], id)
+  end
+  redis.call('ZADD', KEYS[7], stamp, id)
+  redis.call('ZADD', KEYS[8], stamp, id)
+end
+
+-- The sweep erases a task with its index rows at `due`; the keys' own life time is the net under it.
+local function retain(purge, id, ttl, due)
+  redis.call('ZADD', purge, due, id)
+  redis.call('PEXPIRE', KEYS[1], ttl + 3600000)
+  redis.call('PEXPIRE', KEYS[2], ttl + 3600000)
+end
+"""
+
+CREATE = Script(
+    "create",
+    _WRITE
+    + """
+-- KEYS: task log index*6 held ready dedupe
+-- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel request extensions entry
+-- `accepted` says who sent what; a call that was answered before finds it, with the answer behind it.
+local known = redis.call('GET', KEYS[11])
+if known then return {'KNOWN', known} end
+local claimed = ARGV[4] ~= ''
+if not claimed and redis.call('ZCARD', KEYS[10]) >= tonumber(ARGV[11]) then return {'FULL'} end
+local seq = append(0, {ARGV[15]}, 1, '', ARGV[13], ARGV[14])
+local epoch = claimed and 1 or 0
+redis.call('HSET', KEYS[1], 'tenant', ARGV[8], 'owner', ARGV[9], 'context', ARGV[10], 'state', ARGV[7],
+  'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', ARGV[4], 'attempt', epoch, 'turn', 1,
+  'queue', '', 'at', 0)
+reindex(ARGV[1], ARGV[6])
+if claimed then
+  redis.call('SADD', KEYS[9], ARGV[1])
+else
+  redis.call('ZADD', KEYS[10], ARGV[5], ARGV[1])
+  redis.call('SPUBLISH', ARGV[12], ARGV[1])
+end
+redis.call('SET', KEYS[11], table.concat({ARGV[2], 'CREATED', seq, epoch}, ' '), 'PX', ARGV[3])
+return {'CREATED', seq, epoch}
+""",
+)
+
+FOLLOW_UP = Script(
+    "follow_up",
+    _WRITE
+    + """
+-- KEYS: task log index*6 held ready dedupe
+-- ARGV: id accepted window replica now stamp expected new channel wake_prefix max_ready ready_channel
+--       request extensions resumed message
+local known = redis.call('GET', KEYS[11])
+if known then return {'KNOWN', known} end
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch')
+if not task[1] then return {'GONE'} end
+if task[1] ~= ARGV[7] then return {'STATE', task[1]} end
+local claimed = ARGV[4] ~= ''
+local busy = task[2] ~= '' or redis.call('ZSCORE', KEYS[10], ARGV[1])
+if not busy and not claimed and redis.call('ZCARD', KEYS[10]) >= tonumber(ARGV[11]) then return {'FULL'} end
+local function accept(outcome, seq, epoch)
+  redis.call('SET', KEYS[11], table.concat({ARGV[2], outcome, seq, epoch}, ' '), 'PX', ARGV[3])
+  return {outcome, seq, epoch}
+end
+if busy then
+  local seq = append(tonumber(task[3]), {ARGV[16]}, 1, ARGV[9], ARGV[13], ARGV[14])
+  local queue = task[4] == '' and tostring(seq) or (task[4] .. ' ' .. seq)
+  redis.call('HSET', KEYS[1], 'seq', seq, 'queue', queue)
+  if task[2] ~= '' then redis.call('SPUBLISH', ARGV[10] .. task[2], ARGV[1]) end
+  return accept('QUEUED', seq, 0)
+end
+-- The resumed status comes first: it moves the question into the history before the answer joins it.
+local seq = append(tonumber(task[3]), {ARGV[15], ARGV[16]}, 1, ARGV[9], ARGV[13], ARGV[14])
+local epoch = tonumber(task[5]) + (claimed and 1 or 0)
+redis.call('HSET', KEYS[1], 'state', ARGV[8], 'stamp', ARGV[6], 'seq', seq, 'turn', seq, 'epoch', epoch,
+  'holder', ARGV[4], 'attempt', claimed and 1 or 0)
+reindex(ARGV[1], ARGV[6])
+if claimed then
+  redis.call('SADD', KEYS[9], ARGV[1])
+else
+  redis.call('ZADD', KEYS[10], ARGV[5], ARGV[1])
+  redis.call('SPUBLISH', ARGV[12], ARGV[1])
+end
+return accept('STARTED', seq, claimed and epoch or 0)
+""",
+)
+
+APPEND = Script(
+    "append",
+    _WRITE
+    + """
+-- KEYS: task log index*6 held purge
+-- ARGV: id epoch operation expected new stamp idle_only release ttl due snapshot_seq head artifacts channel entry...
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue')
+if not task[1] then return {'GONE'} end
+if task[4] == ARGV[2] .. ':' .. ARGV[3] then return {'OK', tonumber(task[5]), task[6] or '', task[7]} end
+if task[1] ~= ARGV[2] then return {'FENCED'} end
+if task[2] ~= ARGV[4] then return {'STATE', task[2]} end
+if ARGV[7] == '1' and task[7] ~= '' then return {'QUEUED'} end
+local before = tonumber(task[3])
+local seq = append(before, ARGV, 15, ARGV[14])
+local fields = {'seq', seq, 'operation', ARGV[2] .. ':' .. ARGV[3], 'appended', before + 1}
+local function set(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
+if ARGV[11] == tostring(before) then
+  set('at', seq); set('head', ARGV[12]); set('artifacts', ARGV[13])
+end
+if ARGV[6] ~= '' then
+  set('state', ARGV[5]); set('stamp', ARGV[6])
+  reindex(ARGV[1], ARGV[6])
+end
+if ARGV[8] == '1' then
+  set('holder', '')
+  redis.call('SREM', KEYS[9], ARGV[1])
+end
+redis.call('HSET', KEYS[1], unpack(fields))
+if ARGV[9] ~= '' then retain(KEYS[10], ARGV[1], tonumber(ARGV[9]), ARGV[10]) end
+return {'OK', before + 1, task[6] or '', task[7]}
+""",
+)
+
+CANCEL = Script(
+    "cancel",
+    _WRITE
+    + """
+-- KEYS: task log index*6 ready purge
+-- ARGV: id expected new stamp channel wake_prefix over ttl due now entry
+-- `over` names a holder that was asked and did not answer: its turn ends without it.
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch')
+if not task[1] then return {'GONE'} end
+if task[1] ~= ARGV[2] then return {'STATE', task[1]} end
+if task[2] ~= '' and task[2] ~= ARGV[7] then
+  redis.call('HSETNX', KEYS[1], 'cancel', ARGV[10])
+  redis.call('SPUBLISH', ARGV[6] .. task[2], ARGV[1])
+  return {'ASKED', task[2]}
+end
+local seq = append(tonumber(task[3]), {ARGV[11]}, 1, ARGV[5])
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'stamp', ARGV[4], 'seq', seq, 'epoch', tonumber(task[4]) + 1, 'holder', '',
+  'cancel', ARGV[10])
+reindex(ARGV[1], ARGV[4])
+redis.call('ZREM', KEYS[9], ARGV[1])
+retain(KEYS[10], ARGV[1], tonumber(ARGV[8]), ARGV[9])
+return {'CANCELED', seq}
+""",
+)
+
+CLAIM = Script(
+    "claim",
+    """
+-- KEYS: task held ready   ARGV: id replica
+if redis.call('ZREM', KEYS[3], ARGV[1]) == 0 then
+  -- A claim whose answer was lost is answered again.
+  if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[2] then return {'LOST'} end
+  return {'CLAIMED', tonumber(redis.call('HGET', KEYS[1], 'epoch'))}
+end
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'LOST'} end
+redis.call('HSET', KEYS[1], 'holder', ARGV[2])
+redis.call('HINCRBY', KEYS[1], 'attempt', 1)
+redis.call('SADD', KEYS[2], ARGV[1])
+return {'CLAIMED', redis.call('HINCRBY', KEYS[1], 'epoch', 1)}
+""",
+)
+
+PUT_BACK = Script(
+    "put_back",
+    """
+-- The holder gives an unfinished turn back: another replica, or this one after a restart, runs it again.
+-- KEYS: task held ready   ARGV: id epoch now ready_channel
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[2] then return {'FENCED'} end
+redis.call('HSET', KEYS[1], 'holder', '', 'epoch', tonumber(ARGV[2]) + 1)
+redis.call('HINCRBY', KEYS[1], 'attempt', -1)
+redis.call('SREM', KEYS[2], ARGV[1])
+redis.call('ZADD', KEYS[3], ARGV[3], ARGV[1])
+redis.call('SPUBLISH', ARGV[4], ARGV[1])
+return {'OK'}
+""",
+)
+
+TAKE = Script(
+    "take",
+    """
+-- The holder takes the next waiting message of its task.
+-- KEYS: task   ARGV: epoch operation
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'queue', 'operation', 'appended')
+if not task[1] then return {'GONE'} end
+local operation = ARGV[1] .. ':' .. ARGV[2]
+if task[3] == operation then return {'TOOK', tonumber(task[4])} end
+if task[1] ~= ARGV[1] then return {'FENCED'} end
+local first, rest = string.match(task[2], '^(%d+) ?(.*)$')
+if not first then return {'NONE'} end
+redis.call('HSET', KEYS[1], 'queue', rest, 'turn', first, 'attempt', 1, 'operation', operation, 'appended', first)
+return {'TOOK', tonumber(first)}
+""",
+)
+
+CHECKPOINT = Script(
+    "checkpoint",
+    """
+-- KEYS: task   ARGV: epoch checkpoint
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+if not epoch then return {'GONE'} end
+if epoch ~= ARGV[1] then return {'FENCED'} end
+redis.call('HSET', KEYS[1], 'checkpoint', ARGV[2])
+return {'OK'}
+""",
+)
+
+READ = Script(
+    "read",
+    """
+-- KEYS: task log   ARGV: with_artifacts
+local task = redis.call('HMGET', KEYS[1], 'tenant', 'owner', 'context', 'state', 'stamp', 'seq', 'epoch', 'holder',
+  'attempt', 'turn', 'queue', 'cancel', 'checkpoint', 'at', 'head', 'artifacts')
+if not task[1] then return false end
+if ARGV[1] == '0' then task[16] = false end
+if tonumber(task[14]) < tonumber(task[6]) then
+  task[17] = redis.call('XRANGE', KEYS[2], '(' .. task[14] .. '-0', '+')
+end
+return task
+""",
+)
+
+PAGE = Script(
+    "page",
+    """
+-- KEYS: index   ARGV: least limit cursor_stamp cursor_id
+local total = redis.call('ZCOUNT', KEYS[1], ARGV[1], '+inf')
+local first = 0
+if ARGV[3] then
+  -- Tasks of one timestamp stand in descending order of their ids: find where the cursor's place is among them, in
+  -- steps that don't grow with their number.
+  first = redis.call('ZCOUNT', KEYS[1], '(' .. ARGV[3], '+inf')
+  local last = first + redis.call('ZCOUNT', KEYS[1], ARGV[3], ARGV[3])
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if redis.call('ZREVRANGE', KEYS[1], middle, middle)[1] < ARGV[4] then last = middle else first = middle + 1 end
+  end
+end
+local rows = redis.call('ZREVRANGE', KEYS[1], first, first + ARGV[2] - 1, 'WITHSCORES')
+return {total, rows}
+""",
+)
+
+ERASE = Script(
+    "erase",
+    """
+-- KEYS: task log index*4 purge   ARGV: id
+redis.call('DEL', KEYS[1], KEYS[2])
+for at = 3, 7 do redis.call('ZREM', KEYS[at], ARGV[1]) end
+return {'OK'}
+""",
+)

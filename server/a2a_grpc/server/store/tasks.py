@@ -1,0 +1,436 @@
+"""`TaskStore`: every step of a task's life over Redis."""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, cast
+
+from a2a_grpc.pb import a2a_pb2
+
+from a2a_grpc.server.core import ids
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.core.events import Event, Fold, created, message_added
+from a2a_grpc.server.core.pages import Cursor
+from a2a_grpc.server.store import keys as key_names
+from a2a_grpc.server.store import scripts
+from a2a_grpc.server.store.connections import call_pool
+from a2a_grpc.server.store.errors import StoreMisconfiguredError
+from a2a_grpc.server.store.keys import Keys
+from a2a_grpc.server.store.pipeline import Argument, Pipeline
+from a2a_grpc.server.store.records import (
+    Append,
+    Appended,
+    Dedupe,
+    Origin,
+    Outcome,
+    Page,
+    Placed,
+    Scope,
+    StoredTask,
+    entries_of,
+    origin_of,
+)
+
+log = logging.getLogger(__name__)
+
+_CARD_KEPT_MS = 400 * 86_400_000
+_OLDEST_SERVER = (7, 0)
+
+
+class TaskStore:
+    """Tasks over one Redis or Valkey. Every step is one script on one shard and is safe to repeat.
+
+    All methods raise `StoreUnavailableError` when the store does not answer within the store timeout.
+    """
+
+    def __init__(
+        self, url: str, *, replica: str, shards: int, timeout: float, task_ttl: float, patience: float, max_ready: int
+    ) -> None:
+        """`timeout`, `task_ttl` and `patience` in seconds; `replica` names this process and no other, ever."""
+        self.replica = replica
+        self.shards = shards
+        self._patience = patience
+        self._task_ttl_ms = int(task_ttl * 1000)
+        self._max_ready = max_ready
+        self._pool = call_pool(url)
+        self._pipeline = Pipeline(self._pool, timeout)
+        self._reads = Pipeline(self._pool, timeout)
+        self._keys = [Keys(shard) for shard in range(shards)]
+
+    async def check(self) -> None:
+        """See that the store answers, is recent enough, and holds this number of shards (set at the first start).
+
+        Raises:
+            StoreMisconfiguredError: another number of shards, or a server before Redis 7.0.
+        """
+        info = await self._pipeline.command("INFO", "server")
+        found = [line for line in info.decode().splitlines() if line.startswith("redis_version:")]
+        version = found[0].partition(":")[2] if found else "0"
+        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_SERVER:
+            raise StoreMisconfiguredError(
+                f"the store is Redis {version}; sharded pub/sub needs Redis 7.0 or Valkey 7.2, or later"
+            )
+        await self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX")
+        stored = int(await self._pipeline.command("GET", key_names.SHARDS))
+        if stored != self.shards:
+            raise StoreMisconfiguredError(
+                f"this store was started with A2A_SHARDS={stored}, this process has {self.shards}: "
+                f"task ids carry their shard, so set A2A_SHARDS={stored} or use an empty store"
+            )
+
+    async def ping(self) -> None:
+        """See that the store takes writes now."""
+        await self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX")
+
+    async def close(self) -> None:
+        """Close the connections; what is under way is given up."""
+        await self._pipeline.close()
+        await self._reads.close()
+
+    def keys_of(self, task_id: str) -> Keys:
+        """The key names of the shard that holds `task_id`, which must be well formed."""
+        shard = ids.shard_of(task_id, self.shards)
+        assert shard is not None, "task ids are checked by `read` before anything else"
+        return self._keys[shard]
+
+    def all_keys(self) -> Sequence[Keys]:
+        """The key names of every shard."""
+        return self._keys
+
+    def new_task_id(self, scope: Scope, message_id: str) -> str:
+        """An id for a new task, in the shard where the same message would go again."""
+        return ids.new_task_id(ids.shard_for(ids.scope(scope.tenant, scope.owner, message_id), self.shards))
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, task: a2a_pb2.Task, scope: Scope, origin: Origin, dedupe: Dedupe, *, claim: bool
+    ) -> Placed:
+        """Store a new task, run by this replica (`claim`) or waiting for one."""
+        keys, now = self.keys_of(task.id), now_ms()
+        state = task.status.state
+        stamp = task.status.timestamp.ToMilliseconds()
+        reply = await self._pipeline.script(
+            scripts.CREATE,
+            [
+                keys.task(task.id),
+                keys.log(task.id),
+                *keys.indexes(scope.tenant, scope.owner, task.context_id, state, state),
+                keys.held(self.replica),
+                keys.ready,
+                keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
+            ],
+            [
+                task.id,
+                f"{dedupe.call_id} {dedupe.digest} {task.id}",
+                dedupe.window_ms,
+                self.replica if claim else "",
+                now,
+                stamp,
+                state,
+                scope.tenant,
+                scope.owner,
+                task.context_id,
+                self._max_ready,
+                keys.ready_channel,
+                *origin.packed(),
+                created(task).SerializeToString(),
+            ],
+        )
+        return _placed(reply, task.id, dedupe)
+
+    async def follow_up(
+        self,
+        stored: StoredTask,
+        resumed: a2a_pb2.StreamResponse,
+        origin: Origin,
+        dedupe: Dedupe,
+        *,
+        claim: bool,
+    ) -> Placed:
+        """Send a message to a task: it begins a turn where the task is parked, and waits its turn otherwise.
+
+        `resumed` is the status that a parked task takes. STATE and GONE mean that `stored` is out
+        of date.
+        """
+        task_id, scope, keys, now = stored.task_id, stored.scope, self.keys_of(stored.task_id), now_ms()
+        status = resumed.status_update.status
+        reply = await self._pipeline.script(
+            scripts.FOLLOW_UP,
+            [
+                keys.task(task_id),
+                keys.log(task_id),
+                *keys.indexes(scope.tenant, scope.owner, stored.context, stored.state, status.state),
+                keys.held(self.replica),
+                keys.ready,
+                keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
+            ],
+            [
+                task_id,
+                f"{dedupe.call_id} {dedupe.digest} {task_id}",
+                dedupe.window_ms,
+                self.replica if claim else "",
+                now,
+                status.timestamp.ToMilliseconds(),
+                stored.state,
+                status.state,
+                keys.events(task_id),
+                keys.wake_prefix,
+                self._max_ready,
+                keys.ready_channel,
+                *origin.packed(),
+                resumed.SerializeToString(),
+                message_added(origin.message).SerializeToString(),
+            ],
+        )
+        return _placed(reply, task_id, dedupe)
+
+    async def append(self, step: Append) -> Appended:
+        """Write the holder's entries; waits through an outage of the store for as long as the patience lasts."""
+        keys = self.keys_of(step.task_id)
+        after = step.state if step.state is not None else step.expected
+        reply = await self._pipeline.script(
+            scripts.APPEND,
+            [
+                keys.task(step.task_id),
+                keys.log(step.task_id),
+                *keys.indexes(step.scope.tenant, step.scope.owner, step.context, step.expected, after),
+                keys.held(self.replica),
+                keys.purge,
+            ],
+            [
+                step.task_id,
+                step.epoch,
+                step.operation,
+                step.expected,
+                after,
+                step.stamp_ms if step.state is not None else "",
+                int(step.idle_only),
+                int(step.release),
+                self._task_ttl_ms if step.terminal else "",
+                now_ms() + self._task_ttl_ms,
+                "" if step.snapshot_at is None else step.snapshot_at,
+                step.head,
+                step.artifacts,
+                keys.events(step.task_id) if step.entries else "",
+                *step.entries,
+            ],
+            self._patience,
+        )
+        outcome = _outcome(reply)
+        if outcome is not Outcome.OK:
+            return Appended(outcome=outcome)
+        return Appended(outcome=outcome, first=reply[1], canceling=bool(reply[2]), queued=bool(reply[3]))
+
+    async def take(self, task_id: str, epoch: int, operation: int) -> tuple[Outcome, int]:
+        """The holder takes the next waiting message: TOOK and its seq, or NONE."""
+        reply = await self._pipeline.script(
+            scripts.TAKE, [self.keys_of(task_id).task(task_id)], [epoch, operation], self._patience
+        )
+        outcome = _outcome(reply)
+        return outcome, reply[1] if outcome is Outcome.TOOK else 0
+
+    async def cancel(self, stored: StoredTask, canceled: a2a_pb2.StreamResponse, *, over: str = "") -> Outcome:
+        """Cancel a task that nobody runs, or ask its holder to; `over` a holder that does not answer."""
+        task_id, scope, keys = stored.task_id, stored.scope, self.keys_of(stored.task_id)
+        status = canceled.status_update.status
+        reply = await self._pipeline.script(
+            scripts.CANCEL,
+            [
+                keys.task(task_id),
+                keys.log(task_id),
+                *keys.indexes(scope.tenant, scope.owner, stored.context, stored.state, status.state),
+                keys.ready,
+                keys.purge,
+            ],
+            [
+                task_id,
+                stored.state,
+                status.state,
+                status.timestamp.ToMilliseconds(),
+                keys.events(task_id),
+                keys.wake_prefix,
+                over,
+                self._task_ttl_ms,
+                now_ms() + self._task_ttl_ms,
+                now_ms(),
+                canceled.SerializeToString(),
+            ],
+        )
+        return _outcome(reply)
+
+    async def claim(self, task_id: str) -> int | None:
+        """Claim a turn that waits: the fencing epoch, or None where another replica was faster."""
+        keys = self.keys_of(task_id)
+        reply = await self._pipeline.script(
+            scripts.CLAIM, [keys.task(task_id), keys.held(self.replica), keys.ready], [task_id, self.replica]
+        )
+        return reply[1] if _outcome(reply) is Outcome.CLAIMED else None
+
+    async def put_back(self, task_id: str, epoch: int) -> None:
+        """Give an unfinished turn back to the ready queue; no attempt is counted."""
+        keys = self.keys_of(task_id)
+        await self._pipeline.script(
+            scripts.PUT_BACK,
+            [keys.task(task_id), keys.held(self.replica), keys.ready],
+            [task_id, epoch, now_ms(), keys.ready_channel],
+        )
+
+    async def checkpoint(self, task_id: str, epoch: int, checkpoint: bytes) -> Outcome:
+        """Keep `checkpoint` with the task for a later attempt or turn."""
+        reply = await self._pipeline.script(
+            scripts.CHECKPOINT, [self.keys_of(task_id).task(task_id)], [epoch, checkpoint], self._patience
+        )
+        return _outcome(reply)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def read(self, task_id: str, *, artifacts: bool = True) -> StoredTask | None:
+        """The task as it stands now, or None."""
+        shard = ids.shard_of(task_id, self.shards)
+        if shard is None:
+            return None
+        keys = self._keys[shard]
+        reply = await self._reads.script(
+            scripts.READ, [keys.task(task_id), keys.log(task_id)], ["1" if artifacts else "0"]
+        )
+        return None if reply is None else _stored(task_id, reply)
+
+    async def log(self, task_id: str, after: int, count: int = 512) -> list[Event]:
+        """Up to `count` entries of a task with a seq above `after`."""
+        keys = self.keys_of(task_id)
+        return entries_of(
+            await self._reads.command("XRANGE", keys.log(task_id), f"({after}-0", "+", "COUNT", count)
+        )
+
+    async def origin(self, task_id: str, seq: int) -> Origin | None:
+        """The message that the entry `seq` of a task's log brought; None where the task was erased."""
+        at = f"{seq}-0"
+        found = await self._reads.command("XRANGE", self.keys_of(task_id).log(task_id), at, at)
+        return origin_of(found[0][1]) if found else None
+
+    async def page(
+        self, scope: Scope, context: str, state: int, since_ms: int | None, cursor: Cursor | None, limit: int
+    ) -> Page:
+        """Up to `limit` ids of a scope's tasks after `cursor`, newest status first, ids descending on ties (3.1.4)."""
+        least = "-inf" if since_ms is None else str(since_ms)
+        arguments: list[Argument] = [least, limit]
+        if cursor is not None:
+            arguments += [cursor.timestamp_ms, cursor.task_id]
+        replies = await asyncio.gather(
+            *(
+                self._reads.script(scripts.PAGE, [keys.index(scope.tenant, scope.owner, context, state)], arguments)
+                for keys in self._keys
+            )
+        )
+        listings = [
+            [
+                (int(stamp), task_id.decode())
+                for task_id, stamp in zip(rows[::2], rows[1::2], strict=True)
+                if since_ms is None or int(stamp) >= since_ms
+            ]
+            for _, rows in replies
+        ]
+        merged = islice(heapq.merge(*listings, reverse=True), limit)
+        return Page([(task_id, stamp) for stamp, task_id in merged], sum(total for total, _ in replies))
+
+    async def waiting(self, keys: Keys, count: int) -> list[str]:
+        """Up to `count` tasks of a shard whose turns wait for a replica, first come first."""
+        found = await self._pipeline.command(
+            "ZRANGE", keys.ready, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count
+        )
+        return [task_id.decode() for task_id in found]
+
+    async def held(self) -> list[str]:
+        """The tasks this replica holds."""
+        replies = await asyncio.gather(
+            *(self._pipeline.command("SMEMBERS", keys.held(self.replica)) for keys in self._keys)
+        )
+        return [task_id.decode() for found in replies for task_id in found]
+
+    # -- retention ---------------------------------------------------------------------------------------------------
+
+    async def purge(self, count: int = 100) -> int:
+        """Erase up to `count` tasks of each shard whose retention has ended; how many there were."""
+        erased = 0
+        for keys in self._keys:
+            due = await self._pipeline.command(
+                "ZRANGE", keys.purge, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count
+            )
+            for task_id in due:
+                await self._erase(keys, task_id.decode())
+            erased += len(due)
+        return erased
+
+    async def _erase(self, keys: Keys, task_id: str) -> None:
+        found = await self._pipeline.command("HMGET", keys.task(task_id), "tenant", "owner", "context", "state")
+        if found[0] is None:
+            await self._pipeline.command("ZREM", keys.purge, task_id)
+            return
+        tenant, owner, context = (value.decode() for value in found[:3])
+        state = a2a_pb2.TaskState.ValueType(int(found[3]))
+        indexes = keys.indexes(tenant, owner, context, state, state)[:4]
+        await self._pipeline.script(
+            scripts.ERASE, [keys.task(task_id), keys.log(task_id), *indexes, keys.purge], [task_id]
+        )
+
+    # -- the card ----------------------------------------------------------------------------------------------------
+
+    async def card_published_ms(self, etag: str) -> int:
+        """When the card with `etag` was first published, in milliseconds since 1970: the same on every replica."""
+        key = key_names.card(etag)
+        await self._pipeline.command("SET", key, now_ms(), "NX", "PX", _CARD_KEPT_MS)
+        await self._pipeline.command("PEXPIRE", key, _CARD_KEPT_MS)
+        return int(await self._pipeline.command("GET", key))
+
+
+def _outcome(reply: list[Any]) -> Outcome:
+    return Outcome(reply[0].decode())
+
+
+def _placed(reply: list[bytes | int], task_id: str, dedupe: Dedupe) -> Placed:
+    outcome = _outcome(reply)
+    if outcome is Outcome.KNOWN:
+        accepted = cast("bytes", reply[1]).decode().split(" ")
+        call_id, digest, known_id, accepted_as, *numbers = accepted
+        seq, epoch = (int(number) for number in numbers)
+        # The answer to this very call was lost: give it again.
+        outcome = Outcome(accepted_as) if call_id == dedupe.call_id else outcome
+        return Placed(outcome=outcome, task_id=known_id, seq=seq, epoch=epoch, digest=digest)
+    if outcome in {Outcome.CREATED, Outcome.STARTED, Outcome.QUEUED}:
+        seq, epoch = cast("list[int]", reply[1:3])
+        return Placed(outcome=outcome, task_id=task_id, seq=seq, epoch=epoch)
+    return Placed(outcome=outcome, task_id=task_id)
+
+
+def _stored(task_id: str, reply: list[bytes | None | list[list[object]]]) -> StoredTask:
+    def text(at: int) -> str:
+        value = reply[at]
+        return value.decode() if isinstance(value, bytes) else ""
+
+    def raw(at: int) -> bytes:
+        value = reply[at]
+        return value if isinstance(value, bytes) else b""
+
+    fold = Fold.from_bytes(raw(14), raw(15))
+    tail = reply[16] if len(reply) > 16 else None
+    if isinstance(tail, list):
+        for event in entries_of(tail):
+            fold.apply(event.response)
+    return StoredTask(
+        task_id=task_id,
+        scope=Scope(tenant=text(0), owner=text(1)),
+        context=text(2),
+        state=a2a_pb2.TaskState.ValueType(int(text(3))),
+        seq=int(text(5)),
+        epoch=int(text(6)),
+        holder=text(7),
+        attempt=int(text(8)),
+        turn=int(text(9)),
+        queue=tuple(int(seq) for seq in text(10).split()),
+        canceling=bool(raw(11)),
+        checkpoint=raw(12) if reply[12] is not None else None,
+        fold=fold,
+    )
