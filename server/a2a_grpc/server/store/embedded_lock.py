@@ -3,49 +3,43 @@
 `flock` and not a pid file: the kernel releases it with the last descriptor, so nothing is stale after SIGKILL.
 """
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
 
 
-class FileLock:
-    """An exclusive `flock` on a file that is created when missing and never removed (removing it would race)."""
+class HeldLock:
+    """An exclusive `flock` that this process holds."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd: int | None = None
-
-    @property
-    def fd(self) -> int:
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
         """The locked descriptor. A child that inherits it holds the lock too, also after `release` here."""
-        assert self._fd is not None, "the lock is not held"
-        return self._fd
 
-    def acquire(self, owner: int) -> bool:
-        """Takes the lock if it is free and writes `owner` (a pid) into the file for people to read.
+    def release(self) -> None:
+        """Gives up this process's hold."""
+        os.close(self.fd)
 
-        Raises OSError when the file cannot be opened or the file system has no locks.
-        """
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+
+def try_lock(path: Path) -> HeldLock | None:
+    """Takes the lock on `path` if it is free, and writes the pid of this process into the file for people to read.
+
+    The file is created when missing and never removed, since removing it would race with the next one who comes.
+    Raises OSError when the file cannot be opened or the file system has no locks.
+    """
+    with contextlib.ExitStack() as undo:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        undo.callback(os.close, fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(fd)
-            return False
-        except BaseException:
-            os.close(fd)
-            raise
+            return None
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{owner}\n".encode(), 0)
-        self._fd = fd
-        return True
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        undo.pop_all()
+        return HeldLock(fd)
 
-    def owner(self) -> str:
-        """The pid that the holder wrote, or "unknown" in the instant before it did."""
-        return self._path.read_text(errors="replace").strip() or "unknown"
 
-    def release(self) -> None:
-        """Gives up this process's hold; does nothing when there is none."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+def holder_of(path: Path) -> str:
+    """The pid that the holder of the lock wrote, or "unknown" in the instant before it did."""
+    return path.read_text(errors="replace").strip() or "unknown"
