@@ -76,9 +76,11 @@ class A2AError(Exception):
         self.retry_after = None if retry_after is None else _safe_delay(retry_after)
         super().__init__(self.message)
 
-    def __init_subclass__(cls, *, reason: str, code: int, http: int, jsonrpc: int) -> None:
-        cls.kind = ErrorKind(cls.__name__, reason, code, http, jsonrpc)
-        _rows.append(cls)
+    def __init_subclass__(cls, *, reason: str = "", code: int = 0, http: int = 0, jsonrpc: int = 0) -> None:
+        # A subclass without a row of its own is a special case of its parent's, such as the client's NotConnectedError.
+        if reason:
+            cls.kind = ErrorKind(cls.__name__, reason, code, http, jsonrpc)
+            _rows.append(cls)
 
 
 # The nine errors of the protocol (section 5.4).
