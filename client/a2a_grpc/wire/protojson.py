@@ -1,32 +1,12 @@
-"""ProtoJSON as A2A uses it."""
+"""The one place with ProtoJSON rules (sections 5.5 to 5.7): messages to JSON and back, and what JSON may hold.
 
-from typing import Any, TypeVar
+The limit `max_nesting` counts the lists and objects of free-form data (metadata, params, the data of a part) around a
+value, within one field; `_nesting` says exactly how, and what else bounds it.
+"""
 
-from google.protobuf.message import Message
+from a2a_grpc.wire._decode import from_dict, loads
+from a2a_grpc.wire._encode import dumps, to_dict
+from a2a_grpc.wire._json import DuplicateKeys, parse
+from a2a_grpc.wire._nesting import DEFAULT_NESTING, check_nesting
 
-DEFAULT_NESTING = 32
-M = TypeVar("M", bound=Message)
-
-
-def to_dict(message: Message) -> dict[str, Any]:
-    raise NotImplementedError
-
-
-def dumps(message: Message) -> bytes:
-    raise NotImplementedError
-
-
-def parse(data: bytes, max_nesting: int = DEFAULT_NESTING) -> Any:
-    raise NotImplementedError
-
-
-def from_dict(value: object, message_type: type[M], max_nesting: int = DEFAULT_NESTING) -> M:
-    raise NotImplementedError
-
-
-def loads(data: bytes, message_type: type[M], max_nesting: int = DEFAULT_NESTING) -> M:
-    raise NotImplementedError
-
-
-def check_nesting(message: Message, max_nesting: int = DEFAULT_NESTING) -> None:
-    raise NotImplementedError
+__all__ = ["DEFAULT_NESTING", "DuplicateKeys", "check_nesting", "dumps", "from_dict", "loads", "parse", "to_dict"]
