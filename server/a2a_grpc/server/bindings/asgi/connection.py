@@ -1,0 +1,135 @@
+"""One HTTP/1.1 connection: uvicorn's, with the limits and the manners that an open port needs.
+
+uvicorn bounds neither the time nor the size of a request's head, answers unreadable bytes with plain text, and tells
+only the newest of several pipelined requests that the peer has gone. The rest is uvicorn's.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, UnavailableError, error_body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """What one connection, and all of them together, may take. Seconds, bytes, connections."""
+
+    head_timeout: float = 30.0
+    """From the first byte of a request (or from the accept) to the end of its headers."""
+    head_bytes: int = 64 * 1024
+    """Request line and headers of one request."""
+    keep_alive: float = 75.0
+    """An idle connection stays open for this long: longer than the usual 60 s of a load balancer, so that it is never
+    this side that closes a connection just as the balancer picks it."""
+    connections: int | None = None
+    """Open connections; one more is answered 503 and closed. None: as many as the process has file descriptors for."""
+
+
+class Connection(HttpToolsProtocol):
+    """The protocol object of one accepted connection."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        limits: ConnectionLimits,
+        on_closed: Callable[[], None],
+    ) -> None:
+        super().__init__(config, server_state, app_state, asyncio.get_running_loop())
+        self._limits = limits
+        self._on_closed = on_closed
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._earlier: list[RequestResponseCycle] = []
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self._limits.connections is not None and len(self.connections) > self._limits.connections:
+            self._refuse(503, UnavailableError("too many open connections; try again in a moment", retry_after=1.0))
+            return
+        self._start_head_timer()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.transport.is_closing() or not self._between_requests():
+            return
+        # What came is the beginning of a head (or the rest of a body that nobody wanted).
+        self._head_bytes += len(data)
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(431, InvalidArgumentError(f"a request's headers must fit {self._limits.head_bytes} bytes"))
+        elif self._head_timer is None:
+            self._start_head_timer()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = 0
+        self._stop_head_timer()
+        before = self.cycle
+        super().on_headers_complete()
+        if before is not None and not before.response_complete:
+            self._earlier = [cycle for cycle in self._earlier if not cycle.response_complete]
+            self._earlier.append(before)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_head_timer()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+        for cycle in self._earlier:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+            cycle.message_event.set()
+        self._earlier.clear()
+        self._on_closed()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # says no more than that it is invalid
+        """Answer bytes that are not HTTP/1.1; called by uvicorn."""
+        if not self._between_requests() and self.cycle.response_started:
+            # A status line in the middle of a response would be read as part of it.
+            self.transport.close()
+            return
+        self._refuse(
+            400, InvalidArgumentError("this is not HTTP/1.1; this port speaks neither TLS nor HTTP/2 nor gRPC")
+        )
+
+    def abort(self) -> None:
+        """Close without waiting for a peer that does not read."""
+        self.transport.abort()
+
+    def _between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _start_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(self._limits.head_timeout, self._head_timed_out)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_timed_out(self) -> None:
+        self._head_timer = None
+        if self._head_bytes:
+            seconds = self._limits.head_timeout
+            self._refuse(408, InvalidArgumentError(f"the request's headers did not arrive within {seconds:g} s"))
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, error: A2AError) -> None:
+        body = orjson.dumps(error_body(error))
+        if not self.transport.is_closing():
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+                + body
+            )
+            self.transport.close()

@@ -1,0 +1,158 @@
+"""The HTTP listener: uvicorn's connections in the event loop that is running, started and stopped by whoever owns it.
+
+`uvicorn.Server` is not used: it installs signal handlers, exits the process when the port is taken, wakes up ten times
+a second, and leaves the connections of peers that do not read open behind it.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import time
+from email.utils import formatdate
+from functools import partial
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from a2a_grpc.server.bindings.asgi.connection import Connection, ConnectionLimits
+from a2a_grpc.server.bindings.asgi.draining import Draining
+from a2a_grpc.server.bindings.asgi.types import App
+
+_LAST_WORDS = 1.0
+"""Seconds that requests have, once cancelled at the end of the grace, to write an error."""
+
+
+class HttpListener:
+    """Serves `app` on `host`:`port` (0: a free port) between `start` and `stop`; it can be started once."""
+
+    def __init__(
+        self, app: App, host: str, port: int, *, limits: ConnectionLimits | None = None, backlog: int = 2048
+    ) -> None:
+        self._app = app
+        self._host = host
+        self._port = port
+        self._limits = limits or ConnectionLimits()
+        self._backlog = backlog
+        self._draining = Draining()
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._clock: asyncio.TimerHandle | None = None
+        self._closed = asyncio.Event()
+
+    async def start(self) -> int:
+        """Begin to listen; the port that was bound. Raises OSError, with the address in its text, when that fails."""
+        config = uvicorn.Config(
+            self._app,
+            # The class is handed over for the sake of `load`; the connections are made below, with their limits.
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            # The peer is who is connected. What X-Forwarded-* say is not believed (and never gets into the card).
+            proxy_headers=False,
+            forwarded_allow_ips=[],
+            server_header=False,
+            workers=1,
+            timeout_keep_alive=self._limits.keep_alive,  # type: ignore[arg-type]  # goes to call_later as it is
+        )
+        config.load()
+        connection = partial(
+            Connection,
+            config=config,
+            server_state=self._state,
+            app_state=self._draining.state(),
+            limits=self._limits,
+            on_closed=self._connection_closed,
+        )
+        self._tick()
+        loop = asyncio.get_running_loop()
+        sockets = _bind(self._host, self._port)
+        for listening in sockets:
+            self._servers.append(await loop.create_server(connection, sock=listening, backlog=self._backlog))
+        port: int = sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self, grace: float) -> None:
+        """Accept nothing more, end event streams, and give running requests `grace` seconds before they are cut.
+
+        Event streams end at once, with an error event and a complete response, so that their readers know that there is
+        more and attach again elsewhere (B077). When this returns no connection is open.
+        """
+        for server in self._servers:
+            server.close()
+        self._draining.start()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if not await self._wait_closed(grace):
+            for task in list(self._state.tasks):
+                task.cancel()
+            if not await self._wait_closed(_LAST_WORDS):
+                for connection in list(self._state.connections):
+                    if isinstance(connection, Connection):
+                        connection.abort()
+                await self._wait_closed(_LAST_WORDS)
+        for server in self._servers:
+            await server.wait_closed()
+        if self._clock is not None:
+            self._clock.cancel()
+
+    async def _wait_closed(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._state.connections:
+                    self._closed.clear()
+                    await self._closed.wait()
+                # A request may outlive its connection for a moment: it has yet to notice.
+                while self._state.tasks:
+                    await asyncio.wait(set(self._state.tasks))
+        except TimeoutError:
+            return False
+        return True
+
+    def _connection_closed(self) -> None:
+        self._closed.set()
+
+    def _tick(self) -> None:
+        # The Date of every response is formatted once a second rather than once a response.
+        self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+        self._clock = asyncio.get_running_loop().call_later(1.0, self._tick)
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
+    """Sockets on every address that `host` stands for, all with the same port."""
+    where = f"{host or '*'}:{port}"
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {where}: {error.strerror}") from error
+    bound: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listening = socket.socket(family, kind, protocol)
+            bound.append(listening)
+            _set_options(listening, host)
+            listening.bind((address[0], port, *address[2:]))
+            port = listening.getsockname()[1]
+    except OSError as error:
+        for listening in bound:
+            listening.close()
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno, f"cannot listen on {where}: {reason}") from error
+    return bound
+
+
+def _set_options(listening: socket.socket, host: str) -> None:
+    listening.setblocking(False)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if listening.family == socket.AF_INET6:
+        # "::" alone means every address of both families, as it does for the gRPC listener.
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+    # Accepted sockets inherit these (Linux). A peer that vanished without a word is noticed within 30 s of silence, and
+    # within 30 s of the first unanswered byte of a stream (B107); the kernel's own limit is a quarter of an hour.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000)):
+        if hasattr(socket, name):
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

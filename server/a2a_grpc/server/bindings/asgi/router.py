@@ -1,0 +1,35 @@
+"""Which app answers which path of the HTTP listener."""
+
+from urllib.parse import quote
+
+from a2a_grpc.server.bindings.asgi.card import CardEndpoint, card_tenant
+from a2a_grpc.server.bindings.asgi.health import Health
+from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
+
+
+class Router:
+    """The app that a listener serves: the gateway, with everything else that lives on the same port before it."""
+
+    def __init__(self, *, gateway: App, jsonrpc: App, card: App | CardEndpoint, health: Health) -> None:
+        self._gateway = gateway
+        self._card = card
+        self._exact: dict[bytes, App] = {
+            b"/healthz": health.live,
+            b"/readyz": health.ready,
+            # A client may append a slash to an address that ends with one.
+            b"/": jsonrpc,
+            b"//": jsonrpc,
+            b"": jsonrpc,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request to its app. Only HTTP is served: neither lifespan nor websockets."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"ASGI scope {scope['type']} is not served")
+        path: bytes | None = scope.get("raw_path")
+        if path is None:
+            path = scope["raw_path"] = quote(scope["path"]).encode()
+        app = self._exact.get(path)
+        if app is None:
+            app = self._card if b"/.well-known/" in path and card_tenant(path) is not None else self._gateway
+        await app(scope, receive, send)

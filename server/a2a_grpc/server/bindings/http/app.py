@@ -1,0 +1,163 @@
+"""The gateway: routes a request, reads its message, runs the call, writes the answer."""
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+import orjson
+from google.protobuf.message import Message
+
+from a2a_grpc.server.bindings.asgi.body import body_limit, check_size, has_body, read_body
+from a2a_grpc.server.bindings.asgi.cors import Cors
+from a2a_grpc.server.bindings.asgi.exchange import CallerGoneError, Exchange
+from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
+from a2a_grpc.server.bindings.asgi.media import check_json, response_type
+from a2a_grpc.server.bindings.asgi.offload import dump, read
+from a2a_grpc.server.bindings.asgi.query import Query, read_query
+from a2a_grpc.server.bindings.asgi.sse import EventStream
+from a2a_grpc.server.bindings.asgi.types import App, Header, Receive, Scope, Send
+from a2a_grpc.server.bindings.asgi.unary import run_unary
+from a2a_grpc.server.calls.handler import Handler
+from a2a_grpc.wire import rules
+from a2a_grpc.wire.errors import A2AError, InternalError, MethodNotAllowedError, error_body
+from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON
+from a2a_grpc.wire.protojson import DEFAULT_NESTING, dumps
+
+_log = logging.getLogger(__name__)
+
+_BINDING = "HTTP+JSON"
+_BODY_TYPES = frozenset({MEDIA_TYPE_A2A, MEDIA_TYPE_JSON})
+
+# What GET answers is true now and for this caller; some caches keep a 200 or a 404 for minutes where nothing is said.
+_NO_STORE: Header = (b"cache-control", b"no-store")
+_PRIVATE: Header = (b"cache-control", b"private, no-cache")
+
+
+def create_app(
+    handler: Handler,
+    *,
+    max_message_bytes: int = 4 * 1024 * 1024,
+    max_nesting: int = DEFAULT_NESTING,
+    heartbeat: float = 15.0,
+    body_timeout: float = 60.0,
+    cors: Cors | None = None,
+    challenge: str = "Bearer",
+) -> App:
+    """The gateway as an ASGI app.
+
+    `max_message_bytes` is the size of the protobuf; `max_nesting` the levels of free-form data; `heartbeat` and
+    `body_timeout` are seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
+    """
+    return _Gateway(
+        handler=handler,
+        max_message_bytes=max_message_bytes,
+        max_nesting=max_nesting,
+        heartbeat=heartbeat,
+        body_timeout=body_timeout,
+        cors=cors or Cors(),
+        challenge=challenge.encode("latin-1"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gateway:
+    handler: Handler
+    max_message_bytes: int
+    max_nesting: int
+    heartbeat: float
+    body_timeout: float
+    cors: Cors
+    challenge: bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, send, self.cors)
+        try:
+            if exchange.verb == "OPTIONS":
+                await self._answer_options(exchange)
+            else:
+                await self._serve(exchange)
+        except CallerGoneError:
+            return
+        except A2AError as error:
+            await self._fail(exchange, error)
+        except Exception:
+            _log.exception("%s %s failed", exchange.verb, scope["path"])
+            if exchange.responded:
+                raise
+            await self._fail(exchange, InternalError("the request could not be handled"))
+
+    async def _serve(self, exchange: Exchange) -> None:
+        match = _route(exchange)
+        operation = rules.OPERATIONS[match.method]
+        request = await self._read(exchange, match, read_query(exchange))
+        call = exchange.make_call(match.method, _BINDING)
+        if operation.streaming:
+            await EventStream(
+                exchange,
+                self.handler.stream(match.method, request, call),
+                encode=dumps,
+                encode_error=_encode_error,
+                fail=partial(self._fail, exchange),
+                heartbeat=self.heartbeat,
+            ).run()
+            return
+        response = await run_unary(self.handler, request, call, exchange)
+        body = await dump(response)
+        await exchange.respond(200, _response_type(exchange), body, _caching(exchange, match.method))
+
+    async def _read(self, exchange: Exchange, match: rules.Match, query: Query) -> Message:
+        if not has_body(exchange.parameters) or exchange.verb in ("GET", "HEAD", "DELETE"):
+            # A body of these verbs has no meaning (RFC 9110 section 9.3.1); 11.5 puts their parameters into the URL.
+            return rules.build_request(match, query, None, self.max_nesting)
+        check_json(exchange.parameters, _BODY_TYPES)
+        body = await read_body(
+            exchange.receive, exchange.parameters, limit=body_limit(self.max_message_bytes), timeout=self.body_timeout
+        )
+        request = await read(len(body), partial(rules.build_request, match, query, body, self.max_nesting))
+        check_size(request.ByteSize(), self.max_message_bytes)
+        return request
+
+    async def _answer_options(self, exchange: Exchange) -> None:
+        verbs = _verbs(exchange.scope["raw_path"])
+        allow = (b"allow", ", ".join(verbs).encode())
+        asked = exchange.parameters.get("access-control-request-headers")
+        await exchange.respond_empty(204, [allow, *self.cors.preflight(verbs, asked)])
+
+    async def _fail(self, exchange: Exchange, error: A2AError) -> None:
+        headers = error_headers(error, exchange.call, self.challenge)
+        if exchange.verb in ("GET", "HEAD"):
+            headers.append(_NO_STORE)
+        await exchange.respond(error.kind.http, _response_type(exchange), _encode_error(error), headers)
+
+
+def _route(exchange: Exchange) -> rules.Match:
+    raw_path: bytes = exchange.scope["raw_path"]
+    if exchange.verb != "HEAD":
+        return rules.match(exchange.verb, raw_path)
+    match = rules.match("GET", raw_path)
+    if rules.OPERATIONS[match.method].streaming:
+        # The head of a stream is only known with its first event.
+        raise MethodNotAllowedError("a stream has no HEAD", metadata={"allow": "GET, POST"})
+    return match
+
+
+def _verbs(raw_path: bytes) -> list[str]:
+    try:
+        rules.match("OPTIONS", raw_path)
+    except MethodNotAllowedError as error:
+        return allowed_verbs(error)
+    return ["OPTIONS"]
+
+
+def _response_type(exchange: Exchange) -> bytes:
+    return response_type(exchange.parameters.get("content-type", ""), exchange.parameters.get("accept", ""))
+
+
+def _caching(exchange: Exchange, method: str) -> tuple[Header, ...]:
+    if exchange.verb not in ("GET", "HEAD"):
+        return ()
+    return (_PRIVATE,) if method == "GetExtendedAgentCard" else (_NO_STORE,)
+
+
+def _encode_error(error: A2AError) -> bytes:
+    return orjson.dumps(error_body(error))

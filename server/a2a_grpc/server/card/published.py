@@ -1,0 +1,53 @@
+"""A card in the form in which it is served."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Protocol
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.protojson import dumps
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCard:
+    """A public card, ready to be sent. Build it with `publish`."""
+
+    card: a2a_pb2.AgentCard
+    body: bytes
+    """The card as ProtoJSON, the same bytes on every replica."""
+    etag: str
+    """A strong entity tag with its quotes, made of the content: replicas behind one balancer agree on it (B095)."""
+    last_modified: datetime
+    """When the content was changed, in UTC."""
+
+
+class CardSource(Protocol):
+    """Where the HTTP listener gets public cards from."""
+
+    async def public_card(self, tenant: str) -> PublishedCard | None:
+        """The card of `tenant` ("" = of the server itself), None if there is none.
+
+        Raises A2AError when it cannot be had at the moment.
+        """
+
+
+class StaticCards:
+    """A CardSource over cards that are known from the start, by tenant."""
+
+    def __init__(self, cards: dict[str, PublishedCard]) -> None:
+        self._cards = dict(cards)
+
+    async def public_card(self, tenant: str) -> PublishedCard | None:
+        """The card of `tenant`, if it was given."""
+        return self._cards.get(tenant)
+
+
+def publish(card: a2a_pb2.AgentCard, last_modified: datetime) -> PublishedCard:
+    """`card` as it will be served. `last_modified` must know its time zone."""
+    if last_modified.tzinfo is None:
+        raise ValueError("last_modified needs a time zone")
+    body = dumps(card)
+    return PublishedCard(
+        card=card, body=body, etag=f'"{sha256(body).hexdigest()[:32]}"', last_modified=last_modified.astimezone(UTC)
+    )
