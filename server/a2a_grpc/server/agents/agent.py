@@ -6,14 +6,15 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
 
 from a2a_grpc.server.agents.card_file import load_card
 from a2a_grpc.server.agents.turn import Turn
 
-type SkillFunction = Callable[[Turn], Awaitable[None]]
-type Router = Callable[[a2a_pb2.Message], str]
+SkillFunction: TypeAlias = Callable[[Turn], Awaitable[None]]
+Router: TypeAlias = Callable[[a2a_pb2.Message], str]
 
 
 class Answers(enum.Enum):

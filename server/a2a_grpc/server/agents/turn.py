@@ -1,7 +1,7 @@
 """`Turn`: what an agent's function is given. One turn is one run of the agent on one message."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
 from google.protobuf import json_format
@@ -11,7 +11,7 @@ from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
 
-type Words = str | a2a_pb2.Message | a2a_pb2.Part | Sequence[a2a_pb2.Part]
+Words: TypeAlias = str | a2a_pb2.Message | a2a_pb2.Part | Sequence[a2a_pb2.Part]
 """What an agent says: a text, or parts, or a whole message whose ids are filled in."""
 
 

@@ -18,6 +18,6 @@ class Handler(Protocol):
     def stream(self, method: str, request: Message, call: Call) -> AsyncIterator[Event]:
         """Answer a call of an operation that streams.
 
-        What is wrong with the call is raised by the first `__anext__`, before any event; a later failure is raised by the
-        `__anext__` that meets it. The binding calls `aclose()` when the peer goes away.
+        What is wrong with the call is raised by the first `__anext__`, before any event; a later failure is raised by
+        the `__anext__` that meets it. The binding calls `aclose()` when the peer goes away.
         """

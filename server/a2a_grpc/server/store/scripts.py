@@ -208,8 +208,9 @@ PUT_BACK = Script(
     "put_back",
     """
 -- The holder gives an unfinished turn back: another replica, or this one after a restart, runs it again.
--- KEYS: task held ready   ARGV: id epoch now ready_channel
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[2] then return {'FENCED'} end
+-- KEYS: task held ready   ARGV: id epoch now ready_channel replica
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder')
+if task[1] ~= ARGV[2] or task[2] ~= ARGV[5] then return {'FENCED'} end
 redis.call('HSET', KEYS[1], 'holder', '', 'epoch', tonumber(ARGV[2]) + 1)
 redis.call('HINCRBY', KEYS[1], 'attempt', -1)
 redis.call('SREM', KEYS[2], ARGV[1])

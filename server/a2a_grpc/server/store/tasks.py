@@ -275,7 +275,7 @@ class TaskStore:
         await self._pipeline.script(
             scripts.PUT_BACK,
             [keys.task(task_id), keys.held(self.replica), keys.ready],
-            [task_id, epoch, now_ms(), keys.ready_channel],
+            [task_id, epoch, now_ms(), keys.ready_channel, self.replica],
         )
 
     async def checkpoint(self, task_id: str, epoch: int, checkpoint: bytes) -> Outcome:

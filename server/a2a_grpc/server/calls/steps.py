@@ -1,0 +1,277 @@
+"""The steps around every call. Each is one async context manager over `Current`; their order is `pipeline.CHAIN`."""
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import ClassVar
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import (
+    A2AError,
+    DeadlineExceededError,
+    ExtensionSupportRequiredError,
+    InternalError,
+    PushNotificationNotSupportedError,
+    UnavailableError,
+    UnsupportedOperationError,
+    VersionNotSupportedError,
+    excerpt,
+)
+from a2a_grpc.wire.headers import (
+    A2A_EXTENSIONS,
+    A2A_VERSION,
+    REQUEST_ID,
+    SUPPORTED_VERSION,
+    format_extensions,
+    parse_extensions,
+    parse_version,
+)
+
+from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server.calls.current import Current
+from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.store.errors import StoreUnavailableError
+
+log = logging.getLogger(__name__)
+access_log = logging.getLogger("a2a_grpc.access")
+
+_RETRY_AFTER = 1.0
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_SUPPORTED = parse_version(SUPPORTED_VERSION)
+
+
+class Step:
+    """Makes the context manager of one call. `after` names the steps that must come before this one, and why they must
+    is said in each class."""
+
+    name: ClassVar[str]
+    after: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, current: Current) -> AbstractAsyncContextManager[None]:
+        """The context manager around the rest of the call."""
+        raise NotImplementedError
+
+
+class RequestId(Step):
+    """Gives the call a name that the caller and the log share."""
+
+    name = "request-id"
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        given = current.call.parameters.get(REQUEST_ID, "")
+        current.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        current.call.response_parameters[REQUEST_ID] = current.request_id
+        yield
+
+
+class AccessLog(Step):
+    """One record per call. Outside of `errors`, so that it sees the public outcome of every call, refused ones too."""
+
+    name = "access-log"
+    after = ("request-id",)
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        begun = time.perf_counter()
+        outcome = "OK"
+        try:
+            yield
+        except A2AError as error:
+            outcome = error.kind.reason
+            raise
+        except (asyncio.CancelledError, GeneratorExit):
+            outcome = "CANCELLED"
+            raise
+        finally:
+            level = logging.DEBUG if outcome in {"OK", "CANCELLED"} else logging.INFO
+            if access_log.isEnabledFor(level):
+                access_log.log(
+                    level,
+                    "%s over %s from %s: %s in %.1f ms (request %s)",
+                    current.call.method,
+                    current.call.binding,
+                    current.call.peer or "unknown",
+                    outcome,
+                    1000 * (time.perf_counter() - begun),
+                    current.request_id,
+                )
+
+
+class Errors(Step):
+    """Turns whatever goes wrong inside into an A2AError; the cause of a defect goes to the log, never to the caller."""
+
+    name = "errors"
+    after = ("access-log",)
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        try:
+            yield
+        except A2AError:
+            raise
+        except StoreUnavailableError as error:
+            log.warning("%s (request %s): %s", current.call.method, current.request_id, error)
+            raise UnavailableError(
+                "The task store does not answer at the moment; send the same call again.", retry_after=_RETRY_AFTER
+            ) from error
+        except Exception as error:
+            log.exception("%s failed (request %s)", current.call.method, current.request_id)
+            raise InternalError(
+                f"The server failed; its log says more under the request id {current.request_id}."
+            ) from error
+
+
+class Deadline(Step):
+    """Ends a unary call when its caller's time is up. What the call began goes on (3.2.2)."""
+
+    name = "deadline"
+    after = ("errors",)
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        if current.streaming or current.call.timeout is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(current.call.timeout) as limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DeadlineExceededError(
+                "The time the caller gave is up. A task that was started goes on; read it with GetTask."
+            ) from None
+
+
+class Version(Step):
+    """Refuses other versions of the protocol before anything else happens (3.6.2). Patch numbers don't count."""
+
+    name = "version"
+    after = ("errors",)
+
+    def __init__(self, assumed: str | None) -> None:
+        """`assumed`: the version of callers that send none; None: they are of 0.3, as the specification says."""
+        self._assumed = assumed
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        sent = current.call.parameters.get(A2A_VERSION, "").strip()
+        if parse_version(sent or self._assumed or "0.3") != _SUPPORTED:
+            wanted = f"version {excerpt(sent, 32)!r}" if sent else "no version, which means 0.3"
+            raise VersionNotSupportedError(
+                f"The call asks for {wanted}; this interface speaks {SUPPORTED_VERSION}. "
+                f"Send {A2A_VERSION}: {SUPPORTED_VERSION} as a header, as gRPC metadata, or in the query.",
+                metadata={"supported_versions": SUPPORTED_VERSION},
+            )
+        yield
+
+
+class Authentication(Step):
+    """Finds out who calls. Before everything that looks at the request itself."""
+
+    name = "authentication"
+    after = ("errors", "version")
+
+    def __init__(self, keys: ApiKeys) -> None:
+        self._keys = keys
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        current.principal = await self._keys.authenticate(current.call.parameters)
+        yield
+
+
+class Extensions(Step):
+    """Activates the extensions that caller and agent share, and insists on those the agent requires (4.6)."""
+
+    name = "extensions"
+    after = ("authentication",)
+
+    def __init__(self, declared: Mapping[str, bool]) -> None:
+        """`declared`: the URIs in the card, and whether each is required."""
+        self._declared = declared
+        self._required = [uri for uri, required in declared.items() if required]
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        asked = parse_extensions(current.call.parameters.get(A2A_EXTENSIONS, ""))
+        missing = [uri for uri in self._required if uri not in asked]
+        if missing:
+            raise ExtensionSupportRequiredError(
+                f"This agent requires {', '.join(missing)}; name it in {A2A_EXTENSIONS} if you support it.",
+                metadata={"required_extensions": ",".join(missing)},
+            )
+        # An extension of another version has another URI, so it is simply not shared (4.6.3).
+        current.extensions = tuple(uri for uri in asked if uri in self._declared)
+        if current.extensions:
+            current.call.response_parameters[A2A_EXTENSIONS] = format_extensions(current.extensions)
+        yield
+
+
+class Capabilities(Step):
+    """Refuses what the card does not offer, whatever else is wrong with the request (3.3.4)."""
+
+    name = "capabilities"
+    after = ("extensions",)
+
+    def __init__(self, capabilities: a2a_pb2.AgentCapabilities) -> None:
+        self._refusals: dict[str, Callable[[], A2AError]] = {}
+        if not capabilities.streaming:
+            for method in ("SendStreamingMessage", "SubscribeToTask"):
+                self._refusals[method] = _no_streaming
+        if not capabilities.extended_agent_card:
+            self._refusals["GetExtendedAgentCard"] = _no_extended_card
+        self._push = capabilities.push_notifications
+        if not self._push:
+            for method in ("Create", "Get", "Delete"):
+                self._refusals[f"{method}TaskPushNotificationConfig"] = _no_push
+            self._refusals["ListTaskPushNotificationConfigs"] = _no_push
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        refusal = self._refusals.get(current.call.method)
+        if refusal is not None:
+            raise refusal()
+        request = current.request
+        if (
+            not self._push
+            and isinstance(request, a2a_pb2.SendMessageRequest)
+            and request.configuration.HasField("task_push_notification_config")
+        ):
+            raise _no_push()
+        yield
+
+
+class Validation(Step):
+    """Refuses a request that is not well formed. Last, so that a stranger learns nothing from it."""
+
+    name = "validation"
+    after = ("authentication", "capabilities")
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, current: Current) -> AsyncIterator[None]:
+        self._validator.check(current.request)
+        yield
+
+
+def _no_streaming() -> A2AError:
+    return UnsupportedOperationError("This agent does not stream; use SendMessage and GetTask.")
+
+
+def _no_extended_card() -> A2AError:
+    return UnsupportedOperationError("This agent has no extended card; use its public card.")
+
+
+def _no_push() -> A2AError:
+    return PushNotificationNotSupportedError(
+        "This agent sends no push notifications; follow the task with SubscribeToTask or GetTask."
+    )

@@ -1,0 +1,397 @@
+"""The engine: takes messages in, keeps turns running on this replica, and claims those that wait."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import (
+    InternalError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+    Violation,
+)
+
+from a2a_grpc.server.agents import Agent, Answers, Skill, Turn
+from a2a_grpc.server.core import ids, states
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.core.events import Fold, created, message_added, status_changed, timestamp
+from a2a_grpc.server.engine.invoke import End, invoke
+from a2a_grpc.server.engine.run import Limits, Run
+from a2a_grpc.server.engine.trial import Trial
+from a2a_grpc.server.engine.writer import Writer
+from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask
+from a2a_grpc.server.store.tail import LogTail
+from a2a_grpc.server.store.tasks import TaskStore
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CLAIM_POLL = 1.0
+_RETRY_AFTER = 1.0
+_MAX_RACES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """A message that passed every check, on its way to a turn. The message has no task id yet where the task is new."""
+
+    scope: Scope
+    skill: Skill
+    origin: Origin
+    dedupe: Dedupe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A message that is part of a task now."""
+
+    task_id: str
+    seq: int
+    """Where it stands in the log: what comes after may be the answer."""
+    writer: Writer | None = None
+    """Set where the turn that answers it has just begun in this process."""
+    task: a2a_pb2.Task | None = None
+    """The new task as it was created; None where the task was there before."""
+
+
+class Engine:
+    """Runs one agent's turns on this replica."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: TaskStore,
+        tail: LogTail,
+        *,
+        limits: Limits,
+        max_turns: int,
+        mixed_timeout: float,
+        snapshot_events: int,
+    ) -> None:
+        """`max_turns` run here at once, more wait for a replica; `mixed_timeout` in seconds (see `Answers.MIXED`)."""
+        self.agent = agent
+        self._store = store
+        self._tail = tail
+        self._limits = limits
+        self._max_turns = max_turns
+        self._mixed_timeout = mixed_timeout
+        self._snapshot_events = snapshot_events
+        self._runs: dict[str, Run] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._reserved = 0
+        self._orphans: dict[str, int] = {}
+        self._wake_up = asyncio.Event()
+        self._closing = False
+        for keys in store.all_keys():
+            tail.watch(keys.wake(store.replica), self._woken)
+            tail.watch(keys.ready_channel, lambda _: self._wake_up.set())
+
+    @property
+    def running(self) -> int:
+        """How many turns run here now."""
+        return len(self._runs)
+
+    async def start(self) -> None:
+        """Begin to claim turns that wait."""
+        self._spawn(self._claim_waiting(), "claims")
+
+    async def close(self) -> None:
+        """Stop claiming, interrupt what runs, and give it back to the ready queue."""
+        self._closing = True
+        held = {task_id: run.writer.epoch for task_id, run in self._runs.items()}
+        for run in self._runs.values():
+            run.stop()
+        runs = [task for task in self._tasks if task.get_name().startswith("run-")]
+        if runs:
+            await asyncio.wait(runs, timeout=self._limits.cancel_grace + 1)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._orphans.update(held)
+        await self._return_orphans()
+
+    # -- taking messages in ------------------------------------------------------------------------------------------
+
+    async def answer(self, intake: Intake) -> a2a_pb2.Message | Accepted:
+        """Answer a message that belongs to no task as its skill declares: with a message, or with a new task.
+
+        Raises:
+            ResourceExhaustedError: too many turns wait already; nothing was stored.
+            InvalidAgentResponseError: the agent answers with messages only and gave none.
+            InvalidArgumentError: the message id was used for another message.
+            StoreUnavailableError: a task had to be stored and could not be.
+        """
+        if intake.skill.answers is Answers.TASK:
+            return await self._create(intake)
+        return await self._try(intake)
+
+    async def follow_up(self, intake: Intake, stored: StoredTask) -> Accepted:
+        """Send a message to the task `stored`: it begins the next turn, or waits for it.
+
+        Raises: as `answer`; UnsupportedOperationError where the task has ended, TaskNotFoundError where it is gone.
+        """
+        for _ in range(_MAX_RACES):
+            if stored.state in states.TERMINAL:
+                raise UnsupportedOperationError(
+                    f"The task has ended ({states.name(stored.state)}) and takes no more messages. "
+                    "Send the message without a task id to start a new task in the same context."
+                )
+            resumed = status_changed(stored.task_id, stored.context, states.WORKING, now_ms())
+            with self._place() as claim:
+                placed = await self._store.follow_up(stored, resumed, intake.origin, intake.dedupe, claim=claim)
+                if placed.outcome is Outcome.STARTED and placed.epoch:
+                    return await self._resume(placed, stored, resumed, intake.origin)
+            if placed.outcome is not Outcome.STATE:
+                return self._accepted(placed, intake)
+            current = await self._store.read(stored.task_id)
+            if current is None:
+                raise TaskNotFoundError("There is no such task.")
+            stored = current
+        raise ResourceExhaustedError("The task changes too fast; send the message again.", retry_after=_RETRY_AFTER)
+
+    async def _create(self, intake: Intake) -> Accepted:
+        task = self._new_task(intake)
+        with self._place() as claim:
+            placed = await self._store.create(task, intake.scope, intake.origin, intake.dedupe, claim=claim)
+            accepted = self._accepted(placed, intake, task)
+            if placed.outcome is Outcome.CREATED and placed.epoch:
+                stored = self._claimed(task, intake.scope, placed)
+                return replace(accepted, writer=self._begin(stored, intake.origin))
+        return accepted
+
+    async def _try(self, intake: Intake) -> a2a_pb2.Message | Accepted:
+        """Run the turn without a task until it is clear what it answers with."""
+        if self.running + self._reserved >= self._max_turns:
+            raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
+        message_only = intake.skill.answers is Answers.MESSAGE
+        trial = Trial(lambda task_id: self._lookup(intake.scope, task_id), message_only=message_only)
+        task = self._new_task(intake)
+        turn = Turn(
+            sink=trial,
+            task_id=task.id,
+            context_id=task.context_id,
+            tenant=intake.scope.tenant,
+            caller=intake.scope.owner,
+            message=intake.origin.message,
+            request=intake.origin.request,
+            history=(),
+            extensions=intake.origin.extensions,
+        )
+        body = self._spawn(invoke(intake.skill, turn), f"trial-{task.id}")
+        decided = asyncio.create_task(trial.decided.wait())
+        self._reserved += 1
+        try:
+            timeout = (self._limits.turn_timeout or None) if message_only else self._mixed_timeout
+            await asyncio.wait({body, decided}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if trial.message is not None:
+                return trial.message
+            if message_only:
+                return _no_message(trial, body)
+            return await self._become_task(intake, task, turn, trial, body)
+        finally:
+            self._reserved -= 1
+            decided.cancel()
+            if not trial.answered:
+                body.cancel()
+
+    async def _become_task(
+        self, intake: Intake, task: a2a_pb2.Task, turn: Turn, trial: Trial, body: asyncio.Task[End]
+    ) -> Accepted:
+        placed = await self._store.create(task, intake.scope, intake.origin, intake.dedupe, claim=True)
+        accepted = self._accepted(placed, intake, task)
+        if placed.outcome is not Outcome.CREATED:
+            return accepted
+        run = self._run(self._claimed(task, intake.scope, placed))
+        trial.become(run)
+        self._track(run, run.adopt(intake.skill, turn, body))
+        return replace(accepted, writer=run.writer)
+
+    def _new_task(self, intake: Intake) -> a2a_pb2.Task:
+        task_id = self._store.new_task_id(intake.scope, intake.dedupe.message_id)
+        message = intake.origin.message
+        message.context_id = message.context_id or ids.new_id()
+        message.task_id = task_id
+        task = a2a_pb2.Task(
+            id=task_id,
+            context_id=message.context_id,
+            status=a2a_pb2.TaskStatus(state=states.SUBMITTED, timestamp=timestamp(now_ms())),
+            history=[message],
+        )
+        return task
+
+    def _accepted(self, placed: Placed, intake: Intake, task: a2a_pb2.Task | None = None) -> Accepted:
+        match placed.outcome:
+            case Outcome.KNOWN if placed.digest != intake.dedupe.digest:
+                raise InvalidArgumentError(
+                    "This message id was used for another message.",
+                    violations=[Violation("message.message_id", "use a new id for each message, the same for a retry")],
+                )
+            case Outcome.KNOWN:
+                return Accepted(task_id=placed.task_id, seq=placed.seq)
+            case Outcome.FULL:
+                raise ResourceExhaustedError(
+                    "Too many turns wait for a replica already; nothing was stored.", retry_after=_RETRY_AFTER
+                )
+            case Outcome.GONE:
+                raise TaskNotFoundError("There is no such task.")
+        return Accepted(task_id=placed.task_id, seq=placed.seq, task=task)
+
+    async def _lookup(self, scope: Scope, task_id: str) -> a2a_pb2.Task | None:
+        stored = await self._store.read(task_id)
+        return stored.fold.task() if stored is not None and stored.scope == scope else None
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[bool]:
+        """Whether there is room for one more turn here, kept while the store is asked."""
+        claim = not self._closing and self.running + self._reserved < self._max_turns
+        self._reserved += claim
+        try:
+            yield claim
+        finally:
+            self._reserved -= claim
+
+    def _claimed(self, task: a2a_pb2.Task, scope: Scope, placed: Placed) -> StoredTask:
+        fold = Fold()
+        fold.apply(created(task))
+        return StoredTask(
+            task_id=task.id,
+            scope=scope,
+            context=task.context_id,
+            state=task.status.state,
+            seq=placed.seq,
+            epoch=placed.epoch,
+            holder=self._store.replica,
+            attempt=1,
+            turn=placed.seq,
+            queue=(),
+            canceling=False,
+            checkpoint=None,
+            fold=fold,
+        )
+
+    async def _resume(
+        self, placed: Placed, stored: StoredTask, resumed: a2a_pb2.StreamResponse, origin: Origin
+    ) -> Accepted:
+        """Begin the turn of a message that found its task parked and was claimed with it."""
+        if placed.seq == stored.seq + 2:
+            stored.fold.apply(resumed)
+            stored.fold.apply(message_added(origin.message))
+            claimed = replace(
+                stored, state=states.WORKING, seq=placed.seq, epoch=placed.epoch, attempt=1, turn=placed.seq
+            )
+        else:
+            found = await self._store.read(stored.task_id)
+            if found is None:
+                raise TaskNotFoundError("There is no such task.")
+            claimed = found
+        return Accepted(task_id=stored.task_id, seq=placed.seq, writer=self._begin(claimed, origin))
+
+    def _begin(self, stored: StoredTask, origin: Origin) -> Writer:
+        run = self._run(stored)
+        self._track(run, run.run(origin, stored))
+        return run.writer
+
+    def _run(self, stored: StoredTask) -> Run:
+        writer = Writer(self._store, self._tail, stored, snapshot_events=self._snapshot_events)
+        return Run(self.agent, self._store, writer, self._limits)
+
+    def _track(self, run: Run, running: Coroutine[Any, Any, None]) -> None:
+        task_id = run.writer.task_id
+        self._runs[task_id] = run
+        self._tail.run_begins(task_id)
+        self._spawn(self._until_over(run, running), f"run-{task_id}")
+
+    async def _until_over(self, run: Run, running: Coroutine[Any, Any, None]) -> None:
+        task_id = run.writer.task_id
+        try:
+            await running
+        except Exception:
+            log.exception("task %s: the run failed", task_id)
+        finally:
+            run.writer.close()
+            if self._runs.get(task_id) is run:
+                del self._runs[task_id]
+                await self._tail.run_ends(task_id)
+            if run.writer.abandoned:
+                self._orphans[task_id] = run.writer.epoch
+            self._wake_up.set()
+
+    def _woken(self, data: bytes | None) -> None:
+        """Another replica wants something of a task that runs here; None: some wishes may have been lost."""
+        for task_id in list(self._runs) if data is None else [data.decode()]:
+            if task_id in self._runs:
+                self._spawn(self._look(self._runs[task_id]), f"look-{task_id}")
+
+    async def _look(self, run: Run) -> None:
+        with contextlib.suppress(StoreUnavailableError):
+            stored = await self._store.read(run.writer.task_id, artifacts=False)
+            if stored is None or stored.epoch != run.writer.epoch:
+                return
+            if stored.canceling:
+                run.ask_cancel()
+            if stored.queue:
+                run.nudge()
+
+    async def _claim_waiting(self) -> None:
+        """Claim turns that wait whenever there is room, first come first served."""
+        while not self._closing:
+            self._wake_up.clear()
+            try:
+                await self._return_orphans()
+                for keys in self._store.all_keys():
+                    room = self._max_turns - self.running - self._reserved
+                    if room > 0:
+                        for task_id in await self._store.waiting(keys, room):
+                            await self._claim(task_id)
+            except StoreUnavailableError:
+                pass
+            except Exception:
+                log.exception("claiming failed")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLAIM_POLL):
+                    await self._wake_up.wait()
+
+    async def _claim(self, task_id: str) -> None:
+        with self._place() as room:
+            epoch = await self._store.claim(task_id) if room else None
+            if epoch is None:
+                return
+            stored = await self._store.read(task_id)
+            origin = await self._store.origin(task_id, stored.turn) if stored is not None else None
+            if stored is not None and origin is not None and stored.epoch == epoch:
+                self._begin(stored, origin)
+
+    async def _return_orphans(self) -> None:
+        """Give back what this replica holds and no longer runs."""
+        for task_id, epoch in list(self._orphans.items()):
+            with contextlib.suppress(StoreUnavailableError):
+                await self._store.put_back(task_id, epoch)
+                del self._orphans[task_id]
+
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _no_message(trial: Trial, body: asyncio.Task[End]) -> a2a_pb2.Message:
+    """Say why an agent that answers with messages only gave none."""
+    if not trial.misused and body.done() and not body.cancelled():
+        end = body.result()
+        if end.state == states.REJECTED:
+            raise UnsupportedOperationError(end.words or "The agent refuses this message.")
+        if end.state == states.FAILED:
+            raise InternalError(end.words or "The agent failed.")
+    raise InvalidAgentResponseError("The agent answers with messages only and gave none.")

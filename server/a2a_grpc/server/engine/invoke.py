@@ -1,0 +1,50 @@
+"""Calling an agent's function, whatever it does in return."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from a2a_grpc.pb import a2a_pb2
+
+from a2a_grpc.server.agents import Fail, Reject, Skill, Turn, TurnOverError
+from a2a_grpc.server.core import states
+
+log = logging.getLogger(__name__)
+
+FAILED_TEXT = "The agent failed."
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a function ended: the state it stands for and the words that the caller may read."""
+
+    state: a2a_pb2.TaskState
+    words: str | None = None
+
+
+async def invoke(skill: Skill, turn: Turn) -> End:
+    """Run the skill's function to its end and say what that end means for the task.
+
+    Only a cancellation from outside leaves this as an exception. SystemExit must not: in a task it would end the
+    whole process with everything else that runs in it.
+    """
+    try:
+        await skill.run(turn)
+    except Reject as reject:
+        return End(states.REJECTED, str(reject) or None)
+    except Fail as fail:
+        log.info("task %s: the agent gave up: %s", turn.task_id, fail, exc_info=fail.__cause__)
+        return End(states.FAILED, str(fail) or FAILED_TEXT)
+    except TurnOverError:
+        log.warning("task %s: the agent wrote after its turn was over", turn.task_id)
+        return End(states.FAILED, FAILED_TEXT)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        log.exception("task %s: the agent was cancelled from within", turn.task_id)
+        return End(states.FAILED, FAILED_TEXT)
+    except (Exception, SystemExit, KeyboardInterrupt):
+        log.exception("task %s: the agent failed", turn.task_id)
+        return End(states.FAILED, FAILED_TEXT)
+    return End(states.COMPLETED)

@@ -1,0 +1,15 @@
+"""Who calls, as far as the operations need to know."""
+
+from dataclasses import dataclass
+
+from a2a_grpc.server.store.records import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The caller of one operation: its scope, and what it asked for."""
+
+    scope: Scope
+    authenticated: bool
+    extensions: tuple[str, ...]
+    """The extensions that are active for this call (4.6)."""

@@ -1,0 +1,109 @@
+"""From a request that is well formed to a message that its agent can take (3.1.1, 3.4)."""
+
+import uuid
+from hashlib import sha256
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import ContentTypeNotSupportedError, InternalError, InvalidArgumentError, Violation
+
+from a2a_grpc.server.agents import Agent, Skill
+from a2a_grpc.server.engine.engine import Accepted, Engine, Intake
+from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.server.service.finding import find
+from a2a_grpc.server.store.records import Dedupe, Origin
+from a2a_grpc.server.store.tasks import TaskStore
+
+# With de-duplication off a repeated call of the service to its own store must still be recognised.
+_OWN_RETRY_MS = 60_000
+
+
+class Inlet:
+    """Hands messages to the engine."""
+
+    def __init__(self, agent: Agent, engine: Engine, store: TaskStore, *, dedupe_ttl: float) -> None:
+        """`dedupe_ttl` in seconds: how long the same message id means the same message; 0 switches it off."""
+        self._agent = agent
+        self._engine = engine
+        self._store = store
+        self._window_ms = int(dedupe_ttl * 1000)
+
+    async def take(self, request: a2a_pb2.SendMessageRequest, caller: Caller) -> a2a_pb2.Message | Accepted:
+        """Answer the request's message with a message, or make it part of a new or an existing task.
+
+        Raises:
+            TaskNotFoundError, UnsupportedOperationError: of the task that the message names.
+            ContentTypeNotSupportedError: a part's media type is none that the skill takes.
+            InvalidArgumentError: the context is not the task's, or the message id was used for something else.
+            ResourceExhaustedError, StoreUnavailableError: nothing was stored; send it again.
+        """
+        message = a2a_pb2.Message()
+        message.CopyFrom(request.message)
+        skill = self._skill(message)
+        stored = await find(self._store, caller, message.task_id) if message.task_id else None
+        _check_media_types(message, self._agent, skill)
+        dedupe = self._dedupe(request)
+        if stored is not None and message.context_id not in {"", stored.context}:
+            raise InvalidArgumentError(
+                "The task belongs to another context (3.4.3).",
+                violations=[Violation("message.context_id", "leave it out, or send the context of the task")],
+            )
+        if stored is not None:
+            message.context_id = stored.context
+        rest = a2a_pb2.SendMessageRequest(
+            tenant=request.tenant, configuration=request.configuration, metadata=request.metadata
+        )
+        origin = Origin(message=message, request=rest, extensions=caller.extensions)
+        intake = Intake(scope=caller.scope, skill=skill, origin=origin, dedupe=dedupe)
+        if stored is None:
+            return await self._engine.answer(intake)
+        return await self._engine.follow_up(intake, stored)
+
+    def _skill(self, message: a2a_pb2.Message) -> Skill:
+        try:
+            return self._agent.pick(message)
+        except LookupError as error:
+            raise InternalError("The agent has no skill for this message.") from error
+
+    def _dedupe(self, request: a2a_pb2.SendMessageRequest) -> Dedupe:
+        call_id = uuid.uuid4().hex
+        if not self._window_ms:
+            return Dedupe(message_id=call_id, digest="-", window_ms=_OWN_RETRY_MS, call_id=call_id)
+        said = a2a_pb2.SendMessageRequest(message=request.message, metadata=request.metadata)
+        return Dedupe(
+            message_id=request.message.message_id,
+            digest=sha256(said.SerializeToString(deterministic=True)).hexdigest(),
+            window_ms=self._window_ms,
+            call_id=call_id,
+        )
+
+
+def _check_media_types(message: a2a_pb2.Message, agent: Agent, skill: Skill) -> None:
+    modes = [mode.lower() for mode in (skill.card.input_modes or agent.card.default_input_modes)]
+    for at, part in enumerate(message.parts):
+        media_type = _media_type(part)
+        if media_type and not any(_matches(media_type, mode) for mode in modes):
+            raise ContentTypeNotSupportedError(
+                f"The skill {skill.card.id} takes {', '.join(modes)}, not {media_type}.",
+                violations=[Violation(f"message.parts[{at}].media_type", f"send one of {', '.join(modes)}")],
+            )
+
+
+def _media_type(part: a2a_pb2.Part) -> str:
+    """The media type of a part without its parameters; "" where it is not said and cannot be known."""
+    declared = part.media_type.partition(";")[0].strip().lower()
+    if declared:
+        return declared
+    match part.WhichOneof("content"):
+        case "text":
+            return "text/plain"
+        case "data":
+            return "application/json"
+    return ""
+
+
+def _matches(media_type: str, mode: str) -> bool:
+    if mode in {"*/*", "*"}:
+        return True
+    if mode.endswith("/*"):
+        return media_type.startswith(mode[:-1])
+    return media_type == mode.partition(";")[0].strip()

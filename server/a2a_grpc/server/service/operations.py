@@ -1,0 +1,49 @@
+"""The eleven operations under their names, as the pipeline calls them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from a2a_grpc.server.agents import Agent
+from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.engine.engine import Engine
+from a2a_grpc.server.service import push_configs
+from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.server.service.cancel_task import CancelTask
+from a2a_grpc.server.service.get_extended_agent_card import GetExtendedAgentCard
+from a2a_grpc.server.service.get_task import GetTask
+from a2a_grpc.server.service.intake import Inlet
+from a2a_grpc.server.service.list_tasks import ListTasks
+from a2a_grpc.server.service.send_message import SendMessage
+from a2a_grpc.server.service.send_streaming_message import SendStreamingMessage
+from a2a_grpc.server.service.subscribe_to_task import SubscribeToTask
+from a2a_grpc.server.service.watching import Watcher
+from a2a_grpc.server.store.tail import LogTail
+from a2a_grpc.server.store.tasks import TaskStore
+
+
+class Operations:
+    """What this service does: `unary` and `streams` map the name of an operation to its use case."""
+
+    def __init__(
+        self, agent: Agent, engine: Engine, store: TaskStore, tail: LogTail, *, dedupe_ttl: float, cancel_grace: float
+    ) -> None:
+        """`dedupe_ttl` and `cancel_grace` in seconds."""
+        inlet = Inlet(agent, engine, store, dedupe_ttl=dedupe_ttl)
+        watcher = Watcher(store, tail)
+        self.unary: Mapping[str, Callable[[Any, Caller], Awaitable[Message]]] = {
+            "SendMessage": SendMessage(inlet, watcher, store).run,
+            "GetTask": GetTask(store).run,
+            "ListTasks": ListTasks(store).run,
+            "CancelTask": CancelTask(store, watcher, cancel_grace=cancel_grace).run,
+            "CreateTaskPushNotificationConfig": push_configs.refuse,
+            "GetTaskPushNotificationConfig": push_configs.refuse,
+            "ListTaskPushNotificationConfigs": push_configs.refuse,
+            "DeleteTaskPushNotificationConfig": push_configs.refuse,
+            "GetExtendedAgentCard": GetExtendedAgentCard(agent.extended_card).run,
+        }
+        self.streams: Mapping[str, Callable[[Any, Caller], AsyncIterator[Event]]] = {
+            "SendStreamingMessage": SendStreamingMessage(inlet, watcher).run,
+            "SubscribeToTask": SubscribeToTask(store, watcher).run,
+        }

@@ -1,0 +1,18 @@
+"""The four operations on push notification configs (3.1.7 to 3.1.10), and the config inside a message (3.2.2)."""
+
+from typing import NoReturn
+
+from a2a_grpc.wire.errors import PushNotificationNotSupportedError
+from google.protobuf.message import Message
+
+from a2a_grpc.server.service.caller import Caller
+
+
+async def refuse(request: Message, caller: Caller) -> NoReturn:
+    """This service sends no push notifications, and its card says so (3.3.4).
+
+    Raises: PushNotificationNotSupportedError.
+    """
+    raise PushNotificationNotSupportedError(
+        "This agent sends no push notifications; follow the task with SubscribeToTask or GetTask."
+    )

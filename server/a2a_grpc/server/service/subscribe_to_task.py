@@ -1,0 +1,36 @@
+"""SubscribeToTask (3.1.6)."""
+
+from collections.abc import AsyncIterator
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import UnsupportedOperationError
+
+from a2a_grpc.server.core import states
+from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.engine.engine import Accepted
+from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.server.service.finding import find
+from a2a_grpc.server.service.watching import Watcher
+from a2a_grpc.server.store.tasks import TaskStore
+
+
+class SubscribeToTask:
+    """The task and then its events until it ends; a parked task keeps the stream open."""
+
+    def __init__(self, store: TaskStore, watcher: Watcher) -> None:
+        self._store = store
+        self._watcher = watcher
+
+    async def run(self, request: a2a_pb2.SubscribeToTaskRequest, caller: Caller) -> AsyncIterator[Event]:
+        """The events, the first of them the task.
+
+        Raises, before any event: TaskNotFoundError; UnsupportedOperationError where the task has ended.
+        """
+        stored = await find(self._store, caller, request.id, artifacts=False)
+        if stored.state in states.TERMINAL:
+            raise UnsupportedOperationError(
+                f"The task has ended ({states.name(stored.state)}); read it with GetTask.",
+                metadata={"task_id": stored.task_id},
+            )
+        async for event in self._watcher.events(Accepted(task_id=stored.task_id, seq=stored.seq), states.TERMINAL):
+            yield event

@@ -1,0 +1,88 @@
+"""Waiting for a task and streaming its events, on whatever replica it runs (3.1.2, 3.1.6, 3.2.2, 3.5.2)."""
+
+from collections.abc import AsyncIterator
+
+from a2a_grpc.pb import a2a_pb2
+
+from a2a_grpc.server.core import states
+from a2a_grpc.server.core.events import Event, delivered
+from a2a_grpc.server.core.history import trim
+from a2a_grpc.server.engine.engine import Accepted
+from a2a_grpc.server.service.finding import not_found
+from a2a_grpc.server.store.records import StoredTask
+from a2a_grpc.server.store.tail import LogTail
+from a2a_grpc.server.store.tasks import TaskStore
+
+
+class Watcher:
+    """Follows tasks on behalf of callers. What they wait for goes on without them."""
+
+    def __init__(self, store: TaskStore, tail: LogTail) -> None:
+        self._store = store
+        self._tail = tail
+
+    async def settled(self, accepted: Accepted) -> a2a_pb2.Task:
+        """The task once the message's turn has ended or is interrupted: terminal, INPUT_REQUIRED or AUTH_REQUIRED."""
+        if accepted.writer is not None:
+            task = await accepted.writer.settled(accepted.seq)
+            if task is not None:
+                return task
+        async with self._tail.follow(accepted.task_id) as follower:
+            stored = await self._read(accepted.task_id)
+            follower.begin(stored.seq)
+            while not _settled(stored, accepted.seq):
+                event = await follower.next()
+                while not _is_settling(event):
+                    event = await follower.next()
+                stored = await self._read(accepted.task_id)
+            return stored.fold.task()
+
+    async def terminal(self, task_id: str) -> StoredTask:
+        """The task once it has ended."""
+        async with self._tail.follow(task_id) as follower:
+            stored = await self._read(task_id)
+            follower.begin(stored.seq)
+            while stored.state not in states.TERMINAL:
+                event = await follower.next()
+                while not _is_settling(event):
+                    event = await follower.next()
+                stored = await self._read(task_id)
+            return stored
+
+    async def events(
+        self, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], history_length: int | None = None
+    ) -> AsyncIterator[Event]:
+        """The task as it stands, then every later event once and in order, up to a status in `close_at`."""
+        async with self._tail.follow(accepted.task_id) as follower:
+            if accepted.writer is not None:
+                # Its turn begins in this very moment: nothing was written yet that the fold does not hold.
+                seq, state, task = accepted.writer.seq, accepted.writer.state, accepted.writer.fold.task()
+            else:
+                stored = await self._read(accepted.task_id)
+                seq, state, task = stored.seq, stored.state, stored.fold.task()
+            follower.begin(seq)
+            yield Event(seq, a2a_pb2.StreamResponse(task=trim(task, history_length)))
+            if state in close_at:
+                return
+            while True:
+                event = await follower.next()
+                if not delivered(event.response):
+                    continue
+                yield event
+                if event.response.status_update.status.state in close_at:
+                    return
+
+    async def _read(self, task_id: str) -> StoredTask:
+        stored = await self._store.read(task_id)
+        if stored is None:
+            raise not_found(task_id)
+        return stored
+
+
+def _is_settling(event: Event) -> bool:
+    return event.response.status_update.status.state in states.SETTLED
+
+
+def _settled(stored: StoredTask, seq: int) -> bool:
+    """Whether the state is an answer to the message at `seq`, rather than to one before it."""
+    return stored.state in states.TERMINAL or (stored.state in states.INTERRUPTED and seq not in stored.queue)
