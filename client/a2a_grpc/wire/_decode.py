@@ -1,14 +1,14 @@
 """ProtoJSON to messages.
 
-A decoder is compiled from the descriptor of each message type. Accepted: both spellings of a name (but not of one field at
-once), enums by name or number, integers also as whole floats or decimal strings, base64 in both alphabets with or without
-padding, times with any offset, null for "not set", unknown fields (ignored, section 5.7). Everything that is wrong is
-reported at once (section 3.3.2), each with the path of its field.
+A decoder is compiled from the descriptor of each message type. Accepted: both spellings of a name (but not of one
+field at once), enums by name or number, integers also as whole floats or decimal strings, base64 in both alphabets
+with or without padding, times with any offset, null for "not set", unknown fields (ignored, section 5.7). Everything
+that is wrong is reported at once (section 3.3.2), each with the path of its field.
 """
 
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from a2a_grpc.wire._descriptors import descriptor_of, is_of, map_value
 from a2a_grpc.wire._json import DuplicateKeys, parse
 from a2a_grpc.wire._nesting import (
     BAD_TIMESTAMP,
@@ -40,25 +41,36 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A value that its field cannot hold; the text says what it must be."""
 
 
 def loads(data: bytes, message_type: type[M], max_nesting: int = DEFAULT_NESTING) -> M:
-    """The message of a JSON text. Raises JsonParseError if it is not JSON, InvalidArgumentError if it is not this message."""
+    """The message of a JSON text.
+
+    Raises JsonParseError if it is not JSON at all, otherwise InvalidArgumentError as `from_dict` does.
+    """
     return from_dict(parse(data, max_nesting), message_type, max_nesting)
 
 
 def from_dict(value: object, message_type: type[M], max_nesting: int = DEFAULT_NESTING) -> M:
-    """The message of a parsed JSON value. Raises InvalidArgumentError with a violation for every field that is wrong."""
+    """The message of a parsed JSON value.
+
+    Raises InvalidArgumentError with a violation for every field that is wrong.
+    """
     if not isinstance(value, dict):
         raise InvalidArgumentError("A JSON object is expected here.")
     message = message_type()
     run = _Run(max_nesting)
-    _decoder(message.DESCRIPTOR)(message, value, "", run)
+    _decoder(descriptor_of(message))(message, value, "", run)
     if run.violations:
         raise invalid(*run.violations)
     return message
+
+
+def reason(fault: RefusedError | UnicodeEncodeError) -> str:
+    """What to say of a value that could not be put into its field."""
+    return str(fault) if isinstance(fault, RefusedError) else "holds half a character (a lone surrogate)"
 
 
 class _Run:
@@ -77,7 +89,7 @@ class _Run:
 
 
 _Decode = Callable[[Any, Any, str, _Run], None]  # fills a message from a value; the path is that of the message
-_Convert = Callable[[Any], Any]  # the value to assign; raises Refused
+_Convert = Callable[[Any], Any]  # the value to assign; raises RefusedError
 
 
 class _Slot(NamedTuple):
@@ -93,13 +105,13 @@ class _Slot(NamedTuple):
 
 def _string(value: Any) -> str:
     if type(value) is not str:
-        raise Refused("must be a string")
+        raise RefusedError("must be a string")
     return value
 
 
 def _bool(value: Any) -> bool:
     if type(value) is not bool:
-        raise Refused("must be true or false")
+        raise RefusedError("must be true or false")
     return value
 
 
@@ -108,14 +120,13 @@ def _integer(bits: int, signed: bool) -> _Convert:
     high = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
 
     def convert(value: Any) -> int:
-        if type(value) is str and _INTEGER.fullmatch(value):
-            value = int(value)
-        elif type(value) is float and value.is_integer():
+        whole = value.is_integer() if type(value) is float else type(value) is str and _INTEGER.fullmatch(value)
+        if whole:
             value = int(value)
         if type(value) is not int:
-            raise Refused("must be a whole number")
+            raise RefusedError("must be a whole number")
         if not low <= value <= high:
-            raise Refused(f"must be between {low} and {high}")
+            raise RefusedError(f"must be between {low} and {high}")
         return value
 
     return convert
@@ -123,14 +134,14 @@ def _integer(bits: int, signed: bool) -> _Convert:
 
 def _bytes(value: Any) -> bytes:
     if type(value) is not str:
-        raise Refused("must be a string of base64")
+        raise RefusedError("must be a string of base64")
     text = value.translate(_TO_STANDARD_BASE64) if "-" in value or "_" in value else value
     if not text.endswith("="):
         text += "=" * (-len(text) % 4)
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:  # also of characters outside ASCII
-        raise Refused("must be base64") from None
+        raise RefusedError("must be base64") from None
 
 
 def _enum(descriptor: EnumDescriptor) -> _Convert:
@@ -143,7 +154,7 @@ def _enum(descriptor: EnumDescriptor) -> _Convert:
             return int32(value)  # enums are open: a later version may have more numbers (section 5.7)
         number = numbers.get(value)
         if number is None:
-            raise Refused(f"must be one of {names}, not '{excerpt(value, 64)}'")
+            raise RefusedError(f"must be one of {names}, not '{excerpt(value, 64)}'")
         return number
 
     return convert
@@ -161,11 +172,11 @@ _SCALARS: Final[dict[int, _Convert]] = {
 
 
 def scalar(field: FieldDescriptor) -> _Convert:
-    """What turns one JSON value into one value of a scalar or enum field; it raises Refused."""
+    """What turns one JSON value into one value of a scalar or enum field; it raises RefusedError."""
     if field.enum_type is not None:
         return _enum(field.enum_type)
     if field.type not in _SCALARS:
-        raise TypeError(f"{field.full_name}: no ProtoJSON rule for this type yet; add it to _encode and _decode")
+        raise TypeError(f"{field.full_name}: no ProtoJSON rule for this type yet; add it to wire")
     return _SCALARS[field.type]
 
 
@@ -173,19 +184,19 @@ def scalar(field: FieldDescriptor) -> _Convert:
 
 
 def read_timestamp(target: Timestamp, value: Any) -> None:
-    """Fill a Timestamp from an ISO 8601 string with an offset or Z. Raises Refused."""
+    """Fill a Timestamp from an ISO 8601 string with an offset or Z. Raises RefusedError."""
     if type(value) is not str or not _TIMESTAMP.fullmatch(value):
-        raise Refused("must be a time such as 2025-10-28T10:30:00.000Z")
+        raise RefusedError("must be a time such as 2025-10-28T10:30:00.000Z")
     try:
         target.FromJsonString(value.upper())
     except ValueError:
-        raise Refused(BAD_TIMESTAMP) from None
+        raise RefusedError(BAD_TIMESTAMP) from None
 
 
 def _timestamp(target: Any, value: Any, path: str, run: _Run) -> None:
     try:
         read_timestamp(target, value)
-    except Refused as fault:
+    except RefusedError as fault:
         run.refuse(path, str(fault))
 
 
@@ -193,15 +204,10 @@ def _data(fill: Callable[[Any, Any, int, int, int], None]) -> _Decode:
     def decode(target: Any, value: Any, path: str, run: _Run) -> None:
         try:
             fill(target, value, run.max_nesting, 0, 0)
-        except Refused as fault:
-            run.refuse(path, str(fault))
-        except UnicodeEncodeError:
-            run.refuse(path, _HALF_CHARACTER)
+        except (RefusedError, UnicodeEncodeError) as fault:
+            run.refuse(path, reason(fault))
 
     return decode
-
-
-_HALF_CHARACTER: Final = "holds half a character (a lone surrogate)"
 
 
 def _fill_value(target: Any, value: Any, limit: int, level: int, cost: int) -> None:
@@ -214,9 +220,9 @@ def _fill_value(target: Any, value: Any, limit: int, level: int, cost: int) -> N
         try:
             number = float(value)
         except OverflowError:
-            raise Refused(NOT_FINITE) from None
+            raise RefusedError(NOT_FINITE) from None
         if not isfinite(number):
-            raise Refused(NOT_FINITE)
+            raise RefusedError(NOT_FINITE)
         target.number_value = number
     elif value is None:
         target.null_value = 0
@@ -229,18 +235,18 @@ def _fill_value(target: Any, value: Any, limit: int, level: int, cost: int) -> N
         held.SetInParent()
         _fill_list(held, value, limit, level, cost)
     else:
-        raise Refused("must be JSON data")
+        raise RefusedError("must be JSON data")
 
 
 def _fill_struct(target: Any, value: Any, limit: int, level: int, cost: int) -> None:
     if not isinstance(value, dict):
-        raise Refused("must be an object")
+        raise RefusedError("must be an object")
     if type(value) is DuplicateKeys:
-        raise Refused(value.fault)
+        raise RefusedError(value.fault)
     level += 1
     cost += OBJECT_COST
     if level > limit or cost > MAX_COST:
-        raise Refused(too_deep(limit))
+        raise RefusedError(too_deep(limit))
     fields = target.fields
     for key, item in value.items():
         _fill_value(fields[key], item, limit, level, cost)
@@ -248,11 +254,11 @@ def _fill_struct(target: Any, value: Any, limit: int, level: int, cost: int) -> 
 
 def _fill_list(target: Any, value: Any, limit: int, level: int, cost: int) -> None:
     if type(value) is not list:
-        raise Refused("must be a list")
+        raise RefusedError("must be a list")
     level += 1
     cost += LIST_COST
     if level > limit or cost > MAX_COST:
-        raise Refused(too_deep(limit))
+        raise RefusedError(too_deep(limit))
     add = target.values.add
     for item in value:
         _fill_value(add(), item, limit, level, cost)
@@ -273,24 +279,34 @@ _decoders: dict[Descriptor, _Decode] = {}
 
 
 def _decoder(descriptor: Descriptor) -> _Decode:
-    decode = _decoders.get(descriptor)
-    return decode if decode is not None else _compile(descriptor)
+    decode = _decoders.get(descriptor) or _WELL_KNOWN.get(descriptor.full_name)
+    if decode is None:
+        slots: dict[str, _Slot] = {}
+        decode = _decoders[descriptor] = _message(slots)  # before the fields: a type may hold itself
+        for field in descriptor.fields:
+            slot = _slot(field)
+            slots[field.json_name] = slot
+            if field.name != field.json_name:
+                slots[field.name] = slot._replace(twin=field.json_name)
+    return decode
 
 
-def _compile(descriptor: Descriptor) -> _Decode:
-    known = _WELL_KNOWN.get(descriptor.full_name)
-    if known is not None:
-        _decoders[descriptor] = known
-        return known
+def _slot(field: FieldDescriptor) -> _Slot:
+    oneof = field.containing_oneof
+    if oneof is not None and len(oneof.fields) == 1 and oneof.name == f"_{field.name}":
+        oneof = None  # what `optional` is made of
+    return _Slot(
+        put=_put(field),
+        name=field.name,
+        twin=None,
+        oneof=None if oneof is None else oneof.name,
+        takes_null=is_of(field, _VALUE) and not field.is_repeated,
+    )
 
-    slots: dict[str, _Slot] = {}
 
+def _message(slots: Mapping[str, _Slot]) -> _Decode:
     def decode(message: Any, value: Any, path: str, run: _Run) -> None:
-        if not isinstance(value, dict):
-            run.refuse(path, "must be an object")
-            return
-        if type(value) is DuplicateKeys:
-            run.refuse(path, value.fault)
+        if not _is_object(value, path, run):
             return
         prefix = f"{path}." if path else ""
         members: dict[str, str] = {}
@@ -298,121 +314,112 @@ def _compile(descriptor: Descriptor) -> _Decode:
             slot = slots.get(key)
             if slot is None:
                 continue
-            if slot.twin is not None and slot.twin in value:
-                run.refuse(prefix + slot.name, f"is given twice, as {key} and as {slot.twin}")
+            put, name, twin, oneof, takes_null = slot
+            if twin is not None and twin in value:
+                run.refuse(prefix + name, f"is given twice, as {key} and as {twin}")
+            elif item is None and not takes_null:
                 continue
-            if item is None and not slot.takes_null:
-                continue
-            if slot.oneof is not None:
-                other = members.setdefault(slot.oneof, slot.name)
-                if other is not slot.name:
-                    run.refuse(prefix + slot.name, f"cannot be given together with {other}")
-                    continue
-            slot.put(message, item, prefix + slot.name, run)
+            elif oneof is not None and members.setdefault(oneof, name) != name:
+                run.refuse(prefix + name, f"cannot be given together with {members[oneof]}")
+            else:
+                put(message, item, prefix + name, run)
 
-    _decoders[descriptor] = decode  # before the fields: a type may hold itself
-    for field in descriptor.fields:
-        oneof = field.containing_oneof
-        if oneof is not None and oneof.fields[0].has_presence and oneof.name.startswith("_"):
-            oneof = None  # the one that `optional` makes
-        slot = _Slot(
-            _put(field),
-            field.name,
-            None,
-            None if oneof is None else oneof.name,
-            not field.is_repeated and _is_value(field),
-        )
-        slots[field.json_name] = slot
-        if field.name != field.json_name:
-            slots[field.name] = slot._replace(twin=field.json_name)
     return decode
 
 
-def _is_value(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.full_name == _VALUE
-
-
 def _put(field: FieldDescriptor) -> _Decode:
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _put_map(field)
+    of_map, of_type, name = map_value(field), field.message_type, field.name
+    if of_map is not None:
+        of_type = of_map.message_type
+        return _message_map(name, of_type) if of_type is not None else _scalar_map(name, scalar(of_map))
     if field.is_repeated:
-        return _put_list(field)
-    name = field.name
-    if field.message_type is not None:
-        fill = _decoder(field.message_type)
+        return _message_list(name, of_type) if of_type is not None else _scalar_list(name, scalar(field))
+    return _one_message(name, of_type) if of_type is not None else _one_scalar(name, scalar(field))
 
-        def put_message(message: Any, value: Any, path: str, run: _Run) -> None:
-            target = getattr(message, name)
-            target.SetInParent()
-            fill(target, value, path, run)
 
-        return put_message
-    convert = scalar(field)
+def _one_message(name: str, descriptor: Descriptor) -> _Decode:
+    fill = _decoder(descriptor)
 
-    def put_scalar(message: Any, value: Any, path: str, run: _Run) -> None:
+    def put(message: Any, value: Any, path: str, run: _Run) -> None:
+        held = getattr(message, name)
+        held.SetInParent()
+        fill(held, value, path, run)
+
+    return put
+
+
+def _one_scalar(name: str, convert: _Convert) -> _Decode:
+    def put(message: Any, value: Any, path: str, run: _Run) -> None:
         try:
             setattr(message, name, convert(value))
-        except Refused as fault:
-            run.refuse(path, str(fault))
-        except UnicodeEncodeError:
-            run.refuse(path, _HALF_CHARACTER)
+        except (RefusedError, UnicodeEncodeError) as fault:
+            run.refuse(path, reason(fault))
 
-    return put_scalar
+    return put
 
 
-def _put_list(field: FieldDescriptor) -> _Decode:
-    name = field.name
-    fill = _decoder(field.message_type) if field.message_type is not None else None
-    convert = scalar(field) if field.message_type is None else None
+def _message_list(name: str, descriptor: Descriptor) -> _Decode:
+    fill = _decoder(descriptor)
 
     def put(message: Any, value: Any, path: str, run: _Run) -> None:
-        if type(value) is not list:
-            run.refuse(path, "must be a list")
-            return
-        held = getattr(message, name)
-        for index, item in enumerate(value):
-            if fill is not None:
+        if _is_list(value, path, run):
+            held = getattr(message, name)
+            for index, item in enumerate(value):
                 fill(held.add(), item, f"{path}[{index}]", run)
-                continue
-            assert convert is not None
-            try:
-                held.append(convert(item))
-            except Refused as fault:
-                run.refuse(f"{path}[{index}]", str(fault))
-            except UnicodeEncodeError:
-                run.refuse(f"{path}[{index}]", _HALF_CHARACTER)
 
     return put
 
 
-def _put_map(field: FieldDescriptor) -> _Decode:
-    name = field.name
-    value_field = field.message_type.fields_by_name["value"]
-    fill = _decoder(value_field.message_type) if value_field.message_type is not None else None
-    convert = scalar(value_field) if value_field.message_type is None else None
-    if field.message_type.fields_by_name["key"].type != FieldDescriptor.TYPE_STRING:
-        raise TypeError(
-            f"{field.full_name}: no ProtoJSON rule for keys of this type yet; add it to _encode and _decode"
-        )
+def _scalar_list(name: str, convert: _Convert) -> _Decode:
+    def put(message: Any, value: Any, path: str, run: _Run) -> None:
+        if _is_list(value, path, run):
+            held = getattr(message, name)
+            for index, item in enumerate(value):
+                try:
+                    held.append(convert(item))
+                except (RefusedError, UnicodeEncodeError) as fault:
+                    run.refuse(f"{path}[{index}]", reason(fault))
+
+    return put
+
+
+def _message_map(name: str, descriptor: Descriptor) -> _Decode:
+    fill = _decoder(descriptor)
 
     def put(message: Any, value: Any, path: str, run: _Run) -> None:
-        if not isinstance(value, dict):
-            run.refuse(path, "must be an object")
-            return
-        if type(value) is DuplicateKeys:
-            run.refuse(path, value.fault)
-            return
-        held = getattr(message, name)
-        for key, item in value.items():
-            try:
-                if fill is not None:
+        if _is_object(value, path, run):
+            held = getattr(message, name)
+            for key, item in value.items():
+                try:
                     fill(held[key], item, f"{path}[{excerpt(key, 64)}]", run)
-                else:
-                    assert convert is not None
-                    held[key] = convert(item)
-            except Refused as fault:
-                run.refuse(f"{path}[{excerpt(key, 64)}]", str(fault))
-            except UnicodeEncodeError:
-                run.refuse(path, _HALF_CHARACTER)
+                except UnicodeEncodeError as fault:
+                    run.refuse(path, reason(fault))
 
     return put
+
+
+def _scalar_map(name: str, convert: _Convert) -> _Decode:
+    def put(message: Any, value: Any, path: str, run: _Run) -> None:
+        if _is_object(value, path, run):
+            held = getattr(message, name)
+            for key, item in value.items():
+                try:
+                    held[key] = convert(item)
+                except (RefusedError, UnicodeEncodeError) as fault:
+                    run.refuse(f"{path}[{excerpt(key, 64)}]", reason(fault))
+
+    return put
+
+
+def _is_object(value: Any, path: str, run: _Run) -> bool:
+    if type(value) is dict:
+        return True
+    run.refuse(path, value.fault if isinstance(value, DuplicateKeys) else "must be an object")
+    return False
+
+
+def _is_list(value: Any, path: str, run: _Run) -> bool:
+    if type(value) is list:
+        return True
+    run.refuse(path, "must be a list")
+    return False

@@ -1,7 +1,7 @@
 """Messages to ProtoJSON.
 
-An encoder is compiled from the descriptor of each message type. Where it differs from the stock one, the specification or
-its readers ask for it:
+An encoder is compiled from the descriptor of each message type. It differs from the stock one only where the
+specification or its readers ask for it:
 
 * fields marked REQUIRED appear with their zero value when unset (section 5.7: they MUST be present); nothing else does;
 * times have exactly three decimals, cut below the millisecond (section 5.6.1);
@@ -17,10 +17,12 @@ from math import isfinite
 from typing import Any, Final
 
 import orjson
-from google.api import field_behavior_pb2
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+
+from a2a_grpc.wire._descriptors import descriptor_of, is_required, map_value
+from a2a_grpc.wire._nesting import NANOS
 
 _Encode = Callable[[Any], Any]
 
@@ -34,7 +36,7 @@ def to_dict(message: Message) -> Any:
     A number that is not finite becomes None. Raises ValueError for a time outside the years 1 to 9999. `check_nesting`
     refuses both, so neither is in a message that was accepted.
     """
-    return _encoder(message.DESCRIPTOR)(message)
+    return _encoder(descriptor_of(message))(message)
 
 
 def dumps(message: Message) -> bytes:
@@ -44,7 +46,7 @@ def dumps(message: Message) -> bytes:
 
 def _timestamp(value: Any) -> str:
     nanos: int = value.nanos
-    if not 0 <= nanos < 1_000_000_000:
+    if not 0 <= nanos < NANOS:
         raise ValueError("nanoseconds of a timestamp out of range")
     return f"{_second(value.seconds)}.{nanos // 1_000_000:03d}Z"
 
@@ -139,14 +141,15 @@ def _compile(descriptor: Descriptor) -> _Encode:
     _encoders[descriptor] = encode  # before the fields: a type may hold itself
     for field in descriptor.fields:
         table[field] = field.json_name, _field(field)
-        if field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]:
+        if is_required(field):
             required.append((field.json_name, _zero(field)))
     return encode
 
 
 def _field(field: FieldDescriptor) -> _Encode | None:
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        item = _single(field.message_type.fields_by_name["value"])
+    of_map = map_value(field)
+    if of_map is not None:
+        item = _single(of_map)
         return lambda held: {key: held[key] if item is None else item(held[key]) for key in sorted(held)}
     one = _single(field)
     if not field.is_repeated:
@@ -160,14 +163,13 @@ def _single(field: FieldDescriptor) -> _Encode | None:
     if field.enum_type is not None:
         return _enum(field.enum_type)
     if field.type not in _SCALARS:
-        raise TypeError(f"{field.full_name}: no ProtoJSON rule for this type yet; add it to _encode and _decode")
+        raise TypeError(f"{field.full_name}: no ProtoJSON rule for this type yet; add it to wire")
     return _SCALARS[field.type]
 
 
 def _zero(field: FieldDescriptor) -> Callable[[], Any]:
     if field.is_repeated:
-        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-        return dict if is_map else list
+        return list if map_value(field) is None else dict
     if field.message_type is not None:
         empty = GetMessageClass(field.message_type)
         return lambda: to_dict(empty())

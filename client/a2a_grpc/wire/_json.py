@@ -1,9 +1,10 @@
 """Strict JSON: what RFC 8259 leaves to the parser is refused, so that no two parties read a body differently.
 
-orjson parses: it takes only UTF-8 and only JSON (no NaN, no lone surrogates, no overflow), and it stops by itself at 1,024
-nested brackets. What it does not see is a key that an object names twice, where it keeps the last. A text has one colon for
-each pair plus those inside its strings, and so has the text of the value that was kept: when both have as many colons, no
-pair was lost. Only where they differ, or a colon is written as an escape, the text is read again in a slower way.
+orjson parses: it takes only UTF-8 and only JSON (no NaN, no lone surrogates, no overflow), and it stops by itself at
+1,024 nested brackets. What it does not see is a key that an object names twice: it keeps the last. A text has one
+colon for each pair plus those inside its strings, and so has the text of the value that was kept: when both have as
+many colons, no pair was lost. Only where they differ, or a colon is written as an escape, the text is read again in a
+slower way.
 """
 
 import re
@@ -38,8 +39,8 @@ class DuplicateKeys(dict[str, Any]):
 def parse(data: bytes, max_nesting: int = DEFAULT_NESTING) -> Any:
     """The value of a JSON text; `from_dict` makes a message of it and checks the nesting of data in detail.
 
-    Raises JsonParseError for what is not JSON in plain UTF-8, and InvalidArgumentError for a number beyond a double and for
-    brackets so deep (254 in all) that no message can mean them.
+    Raises JsonParseError for what is not JSON in plain UTF-8, and InvalidArgumentError for a number beyond a double
+    and for brackets so deep (more than 254 in all) that no message can mean them.
     """
     try:
         value = orjson.loads(data)

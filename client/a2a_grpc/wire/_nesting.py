@@ -1,22 +1,23 @@
 """How deep free-form data (google.protobuf.Value, Struct, ListValue) may nest.
 
-A *level* is one list or object: `data: [[1]]` has two, `metadata: {"a": {}}` has two, a scalar has none. The limit is a
-number of levels within one field, so it means the same in JSON and in binary, and the same wherever the message is later
+A *level* is one list or object: `data: [[1]]` has two, `metadata: {"a": {}}` has two, a scalar has none. The limit is
+a number of levels within one field, so it means the same in JSON and in binary, and wherever the message is later
 carried.
 
-One more bound holds whatever the limit is. Stock protobuf parsers stop at 100 nested messages; a list takes two of them, an
-object three, and the deepest place that A2A has for data (ListTasksResponse > Task > TaskStatus > Message > Part) takes
-the rest. So 2 x lists + 3 x objects on one path may not exceed 94: 47 lists, or 31 objects. What passes here can be read
-back by everybody from every response.
+One more bound holds whatever the limit is. Stock protobuf parsers stop at 100 nested messages; a list takes two of
+them, an object three, and the deepest place that A2A has for data (ListTasksResponse > Task > TaskStatus > Message >
+Part) takes the rest. So 2 x lists + 3 x objects on one path may not exceed 94: 47 lists, or 31 objects. What passes
+here can be read back by everybody from every response.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from a2a_grpc.wire._descriptors import descriptor_of, map_value
 from a2a_grpc.wire.errors import Violation, invalid
 
 DEFAULT_NESTING: Final = 32
@@ -27,6 +28,7 @@ MAX_COST: Final = 94
 # Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z: the range of google.protobuf.Timestamp.
 MIN_SECONDS: Final = -62_135_596_800
 MAX_SECONDS: Final = 253_402_300_799
+NANOS: Final = 1_000_000_000
 
 NOT_FINITE: Final = "holds a number that JSON cannot carry"
 BAD_TIMESTAMP: Final = "must be a time that exists, between the years 1 and 9999"
@@ -43,8 +45,8 @@ def too_deep(max_nesting: int) -> str:
 def check_nesting(message: Message, max_nesting: int = DEFAULT_NESTING) -> None:
     """Refuse a message that came as binary for what JSON input would be refused for.
 
-    Besides the nesting of data these are numbers that are not finite and times out of range. Only the fields that can hold
-    such a value are looked at, without recursion into the data. Raises InvalidArgumentError, which names every such field.
+    Besides the nesting of data these are numbers that are not finite and times out of range. Only fields that can
+    hold such a value are looked at. Raises InvalidArgumentError, which names every such field.
     """
     found: list[Violation] = []
     _walk(message, "", max_nesting, found)
@@ -64,8 +66,8 @@ class _Step(NamedTuple):
     check: _Check | None
 
 
-def _walk(message: Any, path: str, max_nesting: int, found: list[Violation]) -> None:
-    for name, repeated, is_map, check in _plan(message.DESCRIPTOR):
+def _walk(message: Message, path: str, max_nesting: int, found: list[Violation]) -> None:
+    for name, repeated, is_map, check in _plan(descriptor_of(message)):
         if not repeated:
             if message.HasField(name):
                 _look(getattr(message, name), f"{path}{name}", check, max_nesting, found)
@@ -86,38 +88,41 @@ def _look(value: Any, path: str, check: _Check | None, max_nesting: int, found: 
 
 
 def _check_data(root: Any, max_nesting: int) -> str | None:
-    """What is wrong with a Value, Struct or ListValue. A loop over containers: the data may nest as deep as it likes."""
-    pending: list[tuple[Any, int, int]] = []  # the values in a container, its level, its cost
-    kind = root.DESCRIPTOR.name
-    if kind == "Value":
-        pending.append(((root,), 0, 0))
-    elif max_nesting < 1:
-        return too_deep(max_nesting)
-    elif kind == "Struct":
-        pending.append(([root.fields[key] for key in root.fields], 1, OBJECT_COST))
-    else:
-        pending.append((root.values, 1, LIST_COST))
+    """What is wrong with a Value, Struct or ListValue. A loop over containers, whatever the depth of the data."""
+    pending = [_root(root)]
     while pending:
         values, level, cost = pending.pop()
+        if level > max_nesting or cost > MAX_COST:
+            return too_deep(max_nesting)
         for value in values:
             which = value.WhichOneof("kind")
             if which == "number_value":
                 if not isfinite(value.number_value):
                     return NOT_FINITE
             elif which == "list_value":
-                if level >= max_nesting or cost + LIST_COST > MAX_COST:
-                    return too_deep(max_nesting)
                 pending.append((value.list_value.values, level + 1, cost + LIST_COST))
             elif which == "struct_value":
-                if level >= max_nesting or cost + OBJECT_COST > MAX_COST:
-                    return too_deep(max_nesting)
-                fields = value.struct_value.fields
-                pending.append(([fields[key] for key in fields], level + 1, cost + OBJECT_COST))
+                pending.append((_members(value.struct_value), level + 1, cost + OBJECT_COST))
     return None
 
 
-def _check_timestamp(value: Any, max_nesting: int) -> str | None:
-    return None if MIN_SECONDS <= value.seconds <= MAX_SECONDS and 0 <= value.nanos < 10**9 else BAD_TIMESTAMP
+_Container = tuple[Iterable[Any], int, int]  # the values in it, its level, its cost
+
+
+def _root(root: Any) -> _Container:
+    kind = root.DESCRIPTOR.name
+    if kind == "Value":
+        return (root,), 0, 0
+    return (_members(root), 1, OBJECT_COST) if kind == "Struct" else (root.values, 1, LIST_COST)
+
+
+def _members(struct: Any) -> list[Any]:
+    fields = struct.fields
+    return [fields[key] for key in fields]
+
+
+def _check_timestamp(value: Any, _: int) -> str | None:
+    return None if MIN_SECONDS <= value.seconds <= MAX_SECONDS and 0 <= value.nanos < NANOS else BAD_TIMESTAMP
 
 
 _CHECKS: Final[dict[str, _Check]] = {
@@ -138,11 +143,9 @@ def _plan(descriptor: Descriptor) -> tuple[_Step, ...]:
 
 
 def _step(field: FieldDescriptor) -> _Step | None:
-    target = field.message_type
-    is_map = target is not None and target.GetOptions().map_entry
-    if is_map:
-        target = target.fields_by_name["value"].message_type
+    of_map = map_value(field)
+    target = field.message_type if of_map is None else of_map.message_type
     if target is None:
         return None
     check = _CHECKS.get(target.full_name)
-    return _Step(field.name, field.is_repeated, is_map, check) if check or _plan(target) else None
+    return _Step(field.name, field.is_repeated, of_map is not None, check) if check or _plan(target) else None

@@ -1,8 +1,8 @@
 """The one table of errors, and the three forms they take on the wire.
 
 Each class below is one row: reason, google.rpc code, HTTP status, JSON-RPC code. The nine A2A errors follow section 5.4
-of the specification, the others section 3.3.2. Standard errors that JSON-RPC has no code for use -32010 to -32020, which
-the A2A range (-32001 to -32099, section 9.5) leaves free.
+of the specification, the others section 3.3.2. Standard errors that JSON-RPC has no code for use -32010 to -32020: part
+of the range that section 9.5 sets aside for A2A, and not taken by its nine.
 
 An error holds text that a stranger may read. The constructor makes it safe for every binding: one printable line,
 bounded in length, whatever the caller copied into it.
@@ -20,8 +20,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 DOMAIN: Final = "a2a-protocol.org"
 
-# A peer refuses trailers above 8 kB. A status travels there twice: base64 of the whole (4/3) and its message percent-encoded
-# (at worst 3x). 4000 * 4/3 + 700 * 3 = 7434 bytes leave room for the other trailers.
+# A peer refuses trailers above 8 kB. A status travels there twice: base64 of the whole (4/3) and its message
+# percent-encoded (at worst 3x). 4000 * 4/3 + 700 * 3 = 7434 bytes leave room for the other trailers.
 MAX_STATUS_BYTES: Final = 4000
 MAX_MESSAGE_BYTES: Final = 700
 MAX_EXCERPT: Final = 256
@@ -33,7 +33,10 @@ _TYPE_PREFIX: Final = "type.googleapis.com/"
 
 
 class Violation(NamedTuple):
-    """One field that is wrong. `field` is a path in proto spelling ("message.parts[0].media_type"); JSON prints camelCase."""
+    """One field that is wrong.
+
+    `field` is its path in proto spelling ("message.parts[0].media_type"); JSON forms print it in camelCase.
+    """
 
     field: str
     description: str
@@ -111,7 +114,7 @@ class UnsupportedOperationError(
 class ContentTypeNotSupportedError(
     A2AError, reason="CONTENT_TYPE_NOT_SUPPORTED", code=code_pb2.INVALID_ARGUMENT, http=400, jsonrpc=-32005
 ):
-    """The media type of a part is not one that the agent takes. (Of the HTTP body: UnsupportedMediaTypeError.)"""
+    """The media type of a part is not one that the agent takes. That of an HTTP body: UnsupportedMediaTypeError."""
 
 
 class InvalidAgentResponseError(
@@ -253,6 +256,8 @@ _BY_CODE: Final[dict[int, type[A2AError]]] = {
     code_pb2.UNAUTHENTICATED: UnauthenticatedError,
 }
 
+_FIRST_SERVER_ERROR: Final = 500
+
 # The same for a bare HTTP status, which may come from a proxy that knows nothing of A2A.
 _BY_HTTP: Final[dict[int, type[A2AError]]] = {
     400: InvalidArgumentError,
@@ -351,7 +356,7 @@ def jsonrpc_error(error: A2AError) -> dict[str, Any]:
 
 def from_error_body(http_status: int, body: object) -> A2AError:
     """The error in a parsed HTTP body; for a body that is not of this form, by the HTTP status alone."""
-    fallback = _BY_HTTP.get(http_status, InternalError if http_status >= 500 else InvalidArgumentError)
+    fallback = _BY_HTTP.get(http_status, InternalError if http_status >= _FIRST_SERVER_ERROR else InvalidArgumentError)
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return fallback(f"The server answered with HTTP status {http_status}.")
@@ -367,17 +372,18 @@ def from_jsonrpc_error(error: object) -> A2AError:
     return _from_json(fallback, error.get("message"), error.get("data"))
 
 
+# A key of a map, in brackets, is data: it is never respelled.
+_UNDERSCORE: Final = re.compile(r"(?P<kept>\[[^\]]*\])|_+(?P<letter>[a-z0-9])")
+_CAPITAL: Final = re.compile(r"(?P<kept>\[[^\]]*\])|[A-Z]")
+
+
 def camel_path(path: str) -> str:
     """A field path in JSON spelling: "message.parts[0].media_type" -> "message.parts[0].mediaType"."""
-    return (
-        re.sub(r"_+([a-z0-9])", lambda match: match.group(1).upper(), path)
-        if "[" not in path
-        else "".join(piece if piece.startswith("[") else camel_path(piece) for piece in re.split(r"(\[[^\]]*\])", path))
-    )
+    return _UNDERSCORE.sub(lambda match: match.group("kept") or match.group("letter").upper(), path)
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda match: "_" + match.group().lower(), name)
+    return _CAPITAL.sub(lambda match: match.group("kept") or f"_{match.group().lower()}", name)
 
 
 def _clip(text: str, size: int) -> str:
