@@ -10,6 +10,9 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.bindings.grpc.health import LIVENESS
+
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 
@@ -126,10 +129,21 @@ def test_services_of_the_namespace_do_not_become_settings() -> None:
     assert POD["enableServiceLinks"] is False
 
 
-def test_the_store_is_named_by_a_secret_only() -> None:
-    [variable] = CONTAINER["env"]
-    assert variable == {
-        "name": "A2A_REDIS_URL",
-        "valueFrom": {"secretKeyRef": {"name": "a2a-grpc-redis", "key": "url"}},
+def test_secrets_are_only_referred_to() -> None:
+    references = {variable["name"]: variable["valueFrom"]["secretKeyRef"] for variable in CONTAINER["env"]}
+    assert references == {
+        "A2A_REDIS_URL": {"name": "a2a-grpc", "key": "redis-url"},
+        "A2A_API_KEYS": {"name": "a2a-grpc", "key": "api-keys", "optional": True},
     }
     assert not [named(m) for m in MANIFESTS if m["kind"] == "Secret"]
+
+
+def test_probes_ask_for_what_the_server_serves() -> None:
+    [port] = [port["containerPort"] for port in CONTAINER["ports"] if port["name"] == "grpc"]
+    service = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
+    probes = {name: CONTAINER[f"{name}Probe"]["grpc"] for name in ("startup", "liveness", "readiness")}
+    assert probes == {
+        "startup": {"port": port, "service": LIVENESS},
+        "liveness": {"port": port, "service": LIVENESS},
+        "readiness": {"port": port, "service": service},
+    }
