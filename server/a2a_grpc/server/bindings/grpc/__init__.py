@@ -1,0 +1,1 @@
+"""The gRPC binding (specification section 10), with health, reflection and the card service beside it."""

@@ -1,0 +1,169 @@
+"""What every method of every service on the port gets around it.
+
+The generated `add_…_to_server` functions hand their methods to a Registrar instead of a server. It makes sure that a
+peer always gets a status, promptly, and that the status holds no text of the Python program:
+
+- bytes that are no message, or too many of them, are answered with an A2AError; grpc.aio would answer UNKNOWN with the
+  text of the exception;
+- an exception becomes a status with details (10.6); what is not an A2AError goes to the log;
+- a CancelledError that escapes a method while the peer still waits becomes a status too; grpc.aio would send none and
+  the peer would wait for ever (grpc/grpc #29248);
+- the iterator behind a stream is closed as soon as the peer goes away, not when it is garbage collected.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Never, TypeAlias, cast
+
+import grpc
+import grpc.aio
+
+from a2a_grpc.wire.errors import A2AError, InternalError, InvalidArgumentError, PayloadTooLargeError, to_status
+
+_log = logging.getLogger(__name__)
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+_Method: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic for the type checker only
+_Unary = Callable[[Any, _Context], Awaitable[Any]]
+_Stream = Callable[[Any, _Context], AsyncGenerator[Any, None]]
+
+_CODES: Final[dict[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
+_DETAILS: Final = "grpc-status-details-bin"
+_FAILED: Final = "The server failed while it handled the call. The cause is in its log."
+
+
+class Registrar:
+    """Stands in for a server in `add_…_to_server(servicer, registrar.as_server())`; a real one then takes `handlers`.
+
+    Messages are bounded by `max_message_bytes`; `max_nesting` is only named in the answer to bytes that cannot be read.
+    Methods that stream responses must return async generators.
+    """
+
+    def __init__(self, *, max_message_bytes: int, max_nesting: int) -> None:
+        self.handlers: list[grpc.GenericRpcHandler] = []
+        self._max_message_bytes = max_message_bytes
+        self._max_nesting = max_nesting
+
+    def as_server(self) -> grpc.aio.Server:
+        """This object, for the type that the generated functions ask for."""
+        return cast("grpc.aio.Server", self)
+
+    def add_generic_rpc_handlers(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Ignored: generated code registers the same methods by name as well."""
+
+    def add_registered_method_handlers(self, service: str, methods: Mapping[str, _Method]) -> None:
+        """Take the methods of a service.
+
+        They become generic handlers: for each call, grpc.aio's accept loop does work for every method that is
+        registered by name.
+        """
+        guarded = {name: self._guarded(name, method) for name, method in methods.items()}
+        self.handlers.append(grpc.method_handlers_generic_handler(service, guarded))
+
+    def _guarded(self, name: str, method: _Method) -> _Method:
+        decode = self._decoder(name, cast("Callable[[bytes], Any]", method.request_deserializer))
+        encode = method.response_serializer
+        if method.unary_unary is not None:
+            unary = _guard_unary(name, cast("_Unary", method.unary_unary))
+            return grpc.unary_unary_rpc_method_handler(unary, decode, encode)
+        if method.unary_stream is not None:
+            stream = _guard_stream(name, cast("_Stream", method.unary_stream))
+            return grpc.unary_stream_rpc_method_handler(stream, decode, encode)
+        if method.stream_stream is not None:
+            both = _guard_stream(name, _checking_requests(cast("_Stream", method.stream_stream)))
+            return grpc.stream_stream_rpc_method_handler(both, decode, encode)
+        raise TypeError(f"{name} streams requests for a single response, which nothing here does yet")
+
+    def _decoder(self, name: str, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        limit, nesting = self._max_message_bytes, self._max_nesting
+
+        def decode_or_refuse(data: bytes) -> Any:
+            # An exception here would be out of reach of the guards below: the refusal travels in place of the message.
+            if len(data) > limit:
+                return _Refusal(PayloadTooLargeError(f"The request has {len(data)} bytes; the limit is {limit} bytes."))
+            try:
+                return decode(data)
+            except Exception:  # noqa: BLE001  # implementations of protobuf differ in what they raise
+                return _Refusal(
+                    InvalidArgumentError(
+                        f"The request of {name} cannot be read: it is not a protobuf message of the right type, is "
+                        f"cut off, has text that is not UTF-8, or is nested deeper than {nesting} levels."
+                    )
+                )
+
+        return decode_or_refuse
+
+
+class _Refusal:
+    __slots__ = ("error",)
+
+    def __init__(self, error: A2AError) -> None:
+        self.error = error
+
+
+def _guard_unary(name: str, behaviour: _Unary) -> _Unary:
+    async def guarded(request: Any, context: _Context) -> Any:
+        if request.__class__ is _Refusal:
+            return await _abort(context, request.error)
+        try:
+            return await behaviour(request, context)
+        except grpc.aio.BaseError:  # aborted by the method itself, or the peer is gone
+            raise
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
+            failure = _public(error, name)
+        return await _abort(context, failure)
+
+    return guarded
+
+
+def _guard_stream(name: str, behaviour: _Stream) -> _Unary:
+    async def guarded(request: Any, context: _Context) -> None:
+        if request.__class__ is _Refusal:
+            await _abort(context, request.error)
+        try:
+            responses = behaviour(request, context)
+            try:
+                async for response in responses:
+                    await context.write(response)
+            finally:
+                await responses.aclose()
+        except grpc.aio.BaseError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
+            failure = _public(error, name)
+        else:
+            return
+        await _abort(context, failure)
+
+    return guarded
+
+
+def _checking_requests(behaviour: _Stream) -> _Stream:
+    async def checked(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+        async for request in requests:
+            if request.__class__ is _Refusal:
+                raise request.error
+            yield request
+
+    return lambda requests, context: behaviour(checked(requests), context)
+
+
+def _public(error: BaseException, name: str) -> A2AError:
+    if isinstance(error, A2AError):
+        return error
+    if isinstance(error, asyncio.CancelledError):
+        # Mostly the peer has cancelled the call, and what is sent reaches nobody. It is sent all the same: from here
+        # other reasons to cancel this task cannot be told apart with certainty, and in those somebody waits.
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            _log.error("%s was ended by a cancellation from inside", name, exc_info=error)
+    else:
+        _log.error("%s failed", name, exc_info=error)
+    return InternalError(_FAILED)
+
+
+async def _abort(context: _Context, error: A2AError) -> Never:
+    status = to_status(error)
+    trailers = (*context.trailing_metadata(), (_DETAILS, status.SerializeToString()))
+    await context.abort(_CODES[status.code], status.message, trailers)

@@ -1,0 +1,103 @@
+"""The gRPC listener: which services it carries, and its limits."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from a2a_grpc.card.v1 import card_pb2, card_pb2_grpc
+from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.server.bindings.grpc.card_service import CardService
+from a2a_grpc.server.bindings.grpc.health import Health
+from a2a_grpc.server.bindings.grpc.reflection import add_reflection
+from a2a_grpc.server.bindings.grpc.registrar import Registrar
+from a2a_grpc.server.bindings.grpc.servicer import Servicer
+from a2a_grpc.server.calls.handler import Handler
+from a2a_grpc.server.card.published import CardSource
+from a2a_grpc.server.core.readiness import Readiness
+
+A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
+CARD_SERVICE: Final = card_pb2.DESCRIPTOR.services_by_name["AgentCardService"].full_name
+HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keepalive:
+    """HTTP/2 pings on connections. All in seconds."""
+
+    accept_every: float = 10.0
+    """Callers may ping this often, also without calls; who pings much more often is disconnected."""
+    idle: float = 30.0
+    """The server pings a connection on which nothing came in for this long."""
+    timeout: float = 10.0
+    """A connection that leaves a ping unanswered for this long is closed, and its calls are cancelled."""
+
+
+class GrpcServer:
+    """A gRPC server that is not listening yet. Make it with `create_server`."""
+
+    def __init__(self, server: grpc.aio.Server, addr: str, health: Health) -> None:
+        self._server = server
+        self._addr = addr
+        self._health = health
+
+    async def start(self) -> int:
+        """Listen, and return the port. Raises OSError when the address cannot be used."""
+        try:
+            port = self._server.add_insecure_port(self._addr)
+        except RuntimeError as error:
+            raise OSError(
+                f"cannot listen for gRPC on {self._addr}: the address is in use or not of this machine"
+            ) from error
+        await self._server.start()
+        return port
+
+    async def stop(self, grace: float | None) -> None:
+        """Refuse new calls, wait `grace` seconds for those that run, cancel the rest. None: cancel at once."""
+        self._health.close()
+        await self._server.stop(grace)
+
+
+def create_server(
+    handler: Handler,
+    cards: CardSource | None,
+    readiness: Readiness,
+    *,
+    addr: str,
+    max_message_bytes: int = 4 * 1024 * 1024,
+    max_nesting: int = 32,
+    keepalive: Keepalive = Keepalive(),
+    reflection: bool = True,
+) -> GrpcServer:
+    """A server for A2AService, the agent card (with `cards`), health and, when wanted, reflection.
+
+    `addr` is "host:port" (port 0: any free one) or "unix:PATH". Requests of more than `max_message_bytes` are refused
+    with PayloadTooLargeError; of more than twice as many, by the gRPC library, which then never holds them in memory.
+    Must be called on the event loop that will serve.
+    """
+    registrar = Registrar(max_message_bytes=max_message_bytes, max_nesting=max_nesting)
+    services = [A2A_SERVICE]
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler), registrar.as_server())
+    if cards is not None:
+        services.append(CARD_SERVICE)
+        card_pb2_grpc.add_AgentCardServiceServicer_to_server(CardService(cards), registrar.as_server())
+    health = Health(readiness, services)
+    health_pb2_grpc.add_HealthServicer_to_server(health, registrar.as_server())
+    if reflection:
+        add_reflection([*services, HEALTH_SERVICE], registrar)
+    server = grpc.aio.server(
+        handlers=registrar.handlers,
+        options=(
+            ("grpc.max_receive_message_length", 2 * max_message_bytes),
+            ("grpc.max_send_message_length", -1),  # a task may be larger than the messages that made it
+            ("grpc.so_reuseport", 0),  # two servers on one port are a mistake that must not pass unseen
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.keepalive_time_ms", round(keepalive.idle * 1000)),
+            ("grpc.keepalive_timeout_ms", round(keepalive.timeout * 1000)),
+            # Half the promised interval: a ping that the network delayed makes the next one look too early.
+            ("grpc.http2.min_ping_interval_without_data_ms", round(keepalive.accept_every * 500)),
+        ),
+    )
+    return GrpcServer(server, addr, health)

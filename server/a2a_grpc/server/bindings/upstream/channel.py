@@ -1,0 +1,49 @@
+"""The connection to the upstream, and what its state says about readiness."""
+
+import json
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.core.readiness import Readiness
+
+COMPONENT: Final = "upstream"
+
+# Any replica can answer anything, so calls go to all addresses of the name in turn. The gRPC core watches the health of
+# each of them (grpc.health.v1) and leaves out those that are draining or have lost their store; one that has no health
+# service counts as healthy.
+_SERVICE_CONFIG: Final = json.dumps(
+    {
+        "loadBalancingConfig": [{"round_robin": {}}],
+        "healthCheckConfig": {"serviceName": a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name},
+    }
+)
+_OPTIONS: Final = (
+    ("grpc.service_config", _SERVICE_CONFIG),
+    ("grpc.service_config_disable_resolution", 1),
+    # A dead upstream must show in seconds, on an idle connection too; our servers accept a ping every 10 s.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.min_reconnect_backoff_ms", 2_000),  # also the limit of one attempt to connect
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # The binding in front has bounded the request, the upstream answers for its responses.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+)
+
+
+def open_channel(target: str) -> grpc.aio.Channel:
+    """A channel to `target`: "host:port", or another name that gRPC resolves. It connects when used or watched."""
+    return grpc.aio.insecure_channel(target, options=_OPTIONS)
+
+
+async def watch(channel: grpc.aio.Channel, target: str, readiness: Readiness) -> None:
+    """Keep the component "upstream" of `readiness` true: ready while one replica is. Runs until it is cancelled."""
+    while True:
+        state = channel.get_state(try_to_connect=True)
+        readiness.set(COMPONENT, state is grpc.ChannelConnectivity.READY, f"no replica is ready at {target}")
+        await channel.wait_for_state_change(state)

@@ -1,0 +1,57 @@
+"""Which parameters of a call travel to the upstream, and which come back."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from a2a_grpc.wire.headers import A2A_EXTENSIONS, REQUEST_ID
+
+# What belongs to one HTTP connection (RFC 9110, 7.6.1) or describes one HTTP message. All else may mean something to
+# the upstream: any header can be an API key, and tracing has several.
+_STAYS: Final = frozenset(
+    {
+        "cache-control",
+        "connection",
+        "date",
+        "expect",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "origin",
+        "pragma",
+        "range",
+        "referer",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "upgrade-insecure-requests",
+        "user-agent",
+    }
+)
+_STAYS_WITH_PREFIX: Final = ("accept", "access-control-", "content-", "grpc-", "if-", "proxy-", "sec-")
+
+# What gRPC can carry. A name that ends in "-bin" would be taken for base64.
+_NAME: Final = re.compile(r"[0-9a-z_.-]+(?<!-bin)")
+_VALUE: Final = re.compile(r"[\x20-\x7e]*")
+
+
+def forwarded(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The parameters that the upstream gets."""
+    named = {name.strip().lower() for name in parameters.get("connection", "").split(",")}
+    return {
+        name: value
+        for name, value in parameters.items()
+        if name not in _STAYS
+        and name not in named
+        and not name.startswith(_STAYS_WITH_PREFIX)
+        and _NAME.fullmatch(name)
+        and _VALUE.fullmatch(value)
+    }
+
+
+def returned(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str]:
+    """The response parameters in metadata of the upstream; what proxies on the way have added is left out."""
+    return {
+        name: value for name, value in metadata or () if name in {A2A_EXTENSIONS, REQUEST_ID} and isinstance(value, str)
+    }

@@ -1,0 +1,36 @@
+"""The upstream as one thing to start and to close."""
+
+import asyncio
+import contextlib
+
+from a2a_grpc.server.bindings.upstream.cards import UpstreamCards
+from a2a_grpc.server.bindings.upstream.channel import open_channel, watch
+from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
+from a2a_grpc.server.core.readiness import Readiness
+
+
+class Upstream:
+    """A remote a2a-grpc at `target` ("host:port", or another name that gRPC resolves).
+
+    Must be made on the event loop that uses it.
+    """
+
+    def __init__(self, target: str, readiness: Readiness) -> None:
+        self._target = target
+        self._readiness = readiness
+        self._channel = open_channel(target)
+        self._watch: asyncio.Task[None] | None = None
+        self.handler = UpstreamHandler(self._channel)
+        self.cards = UpstreamCards(self._channel)
+
+    async def start(self) -> None:
+        """Connect in the background, and report the state as the component "upstream" of the readiness."""
+        self._watch = asyncio.create_task(watch(self._channel, self._target, self._readiness))
+
+    async def close(self, grace: float | None = None) -> None:
+        """Disconnect. Calls that still run have `grace` seconds; then they fail with UnavailableError."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+        await self._channel.close(grace)

@@ -1,0 +1,1 @@
+"""The gRPC binding and the upstream, over real sockets."""

@@ -1,0 +1,135 @@
+"""When the peer goes away, what served it ends at once (B013: what it started is the Handler's to keep)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.message import Message
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
+from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.core.events import Event
+from tests.bindings_grpc.scripted import Scripted, calling, chunk, serving
+from tests.support.waiting import wait_until
+
+SUBSCRIBE = a2a_pb2.SubscribeToTaskRequest(id="t-1")
+
+
+class Watched:
+    """A stream that says when it was closed; `size` makes its events large enough to fill the window of the peer."""
+
+    def __init__(self, size: int = 1, endless: bool = False) -> None:
+        self.size = size
+        self.endless = endless
+        self.sent = 0
+        self.closed = asyncio.Event()
+
+    async def stream(self, *_: object) -> AsyncIterator[Event]:
+        try:
+            while True:
+                self.sent += 1
+                yield Event(self.sent, chunk("x" * self.size))
+                if not self.endless:
+                    await asyncio.Event().wait()
+        finally:
+            self.closed.set()
+
+
+async def closes(watched: Watched) -> None:
+    async with asyncio.timeout(2):
+        await watched.closed.wait()
+
+
+async def test_a_cancelled_stream_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    async with calling(Scripted(stream=watched.stream)) as stub:
+        rpc = stub.SubscribeToTask(SUBSCRIBE)
+        await rpc.read()
+        rpc.cancel()
+        await closes(watched)
+    assert caplog.records == []
+
+
+async def test_a_stream_past_its_deadline_is_closed() -> None:
+    watched = Watched()
+    async with calling(Scripted(stream=watched.stream)) as stub:
+        rpc = stub.SubscribeToTask(SUBSCRIBE, timeout=0.3)
+        await rpc.read()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await rpc.read()
+        await closes(watched)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_stream_whose_connection_is_gone_is_closed() -> None:
+    watched = Watched()
+    async with serving(Scripted(stream=watched.stream)) as address:
+        channel = grpc.aio.insecure_channel(address)
+        rpc = A2AServiceStub(channel).SubscribeToTask(SUBSCRIBE)
+        await rpc.read()
+        await channel.close()
+        await closes(watched)
+
+
+async def test_a_peer_that_does_not_read_holds_the_stream_up_and_then_closes_it() -> None:
+    watched = Watched(size=1_000_000, endless=True)
+    async with calling(Scripted(stream=watched.stream)) as stub:
+        rpc = stub.SubscribeToTask(SUBSCRIBE)
+        await rpc.read()
+        await stalls(watched)
+        rpc.cancel()
+        await closes(watched)
+
+
+async def stalls(watched: Watched) -> None:
+    """Wait until the number of events sent stands still for 0.2 s: the writer waits for the peer."""
+    last, since = -1, 0.0
+    loop = asyncio.get_running_loop()
+
+    def still() -> bool:
+        nonlocal last, since
+        if watched.sent != last:
+            last, since = watched.sent, loop.time()
+        return loop.time() - since > 0.2
+
+    await wait_until(still, "the stream stalls")
+    assert watched.sent < 50
+
+
+async def test_an_iterator_that_is_no_generator_will_do() -> None:
+    class Two:
+        left = 2
+
+        def __aiter__(self) -> "Two":
+            return self
+
+        async def __anext__(self) -> Event:
+            if not self.left:
+                raise StopAsyncIteration
+            self.left -= 1
+            return Event(1, chunk("x"))
+
+    async with calling(Scripted(stream=lambda *_: Two())) as stub:
+        assert len([response async for response in stub.SubscribeToTask(SUBSCRIBE)]) == 2
+
+
+async def test_a_cancelled_unary_call_cancels_its_handler() -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def unary(method: str, request: Message, call: Call) -> Message:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError
+
+    async with calling(Scripted(unary=unary)) as stub:
+        rpc = stub.GetTask(a2a_pb2.GetTaskRequest())
+        async with asyncio.timeout(2):
+            await started.wait()
+            rpc.cancel()
+            await cancelled.wait()
