@@ -1,11 +1,15 @@
 """The Dockerfile, read: what it promises to the manifests and what the linter says. It is built by `make image`."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+
+from a2a_grpc.server.settings import Settings
+from a2a_grpc.server.settings_source import all_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # The last stage is what runs.
@@ -22,6 +26,12 @@ def test_user_and_ports_are_those_of_the_manifests() -> None:
     context = pod["securityContext"]
     assert instruction("USER") == f"{context['runAsUser']}:{context['runAsGroup']}"
     assert instruction("EXPOSE").split() == [str(port["containerPort"]) for port in pod["containers"][0]["ports"]]
+
+
+def test_settings_are_known() -> None:
+    named = set(re.findall(r"\bA2A_\w+(?==)", "\n".join(RUNTIME)))
+    assert named == {"A2A_DATA_DIR"}
+    assert named <= {setting.variable.name for setting in all_settings(Settings)}
 
 
 def test_command_is_pid_one() -> None:

@@ -12,6 +12,8 @@ import yaml
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.bindings.grpc.health import LIVENESS
+from a2a_grpc.server.settings import Settings, load
+from a2a_grpc.server.settings_source import all_settings
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -147,3 +149,32 @@ def test_probes_ask_for_what_the_server_serves() -> None:
         "liveness": {"port": port, "service": LIVENESS},
         "readiness": {"port": port, "service": service},
     }
+
+
+def environment() -> dict[str, str]:
+    """What a pod gets, with secrets as docs/DEPLOY.md makes them."""
+    lines = (KUBERNETES / "settings.env").read_text().splitlines()
+    given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return given | {"A2A_REDIS_URL": "redis://:secret@redis:6379/0", "A2A_API_KEYS": f"caller:{'0' * 64}"}
+
+
+def test_settings_are_known_and_leave_nothing_to_complain_about() -> None:
+    names = environment().keys() | {variable["name"] for variable in CONTAINER["env"]}
+    assert names <= {setting.variable.name for setting in all_settings(Settings)}
+    assert load(environment()).warnings == ()
+
+
+def test_ports_are_those_that_the_server_listens_on() -> None:
+    settings = load(environment())
+    assert {port["name"]: port["containerPort"] for port in CONTAINER["ports"]} == {
+        "grpc": settings.grpc.addr.port,
+        "http": settings.http.addr.port,
+    }
+
+
+def test_the_card_names_the_services() -> None:
+    """As delivered: callers in the same namespace, by the names and ports of the two Services."""
+    settings = load(environment())
+    grpc, http = one("Service"), one("Service", "a2a-grpc-http")
+    assert settings.public_grpc_addr == f"{grpc['metadata']['name']}:{grpc['spec']['ports'][0]['port']}"
+    assert settings.public_http_url == f"http://{http['metadata']['name']}:{http['spec']['ports'][0]['port']}"
