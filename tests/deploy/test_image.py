@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from a2a_grpc.server.settings import Settings
-from a2a_grpc.server.settings_source import all_settings
+from a2a_grpc.server.settings.source import all_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # The last stage is what runs.

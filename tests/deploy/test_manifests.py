@@ -13,7 +13,7 @@ import yaml
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.bindings.grpc.health import LIVENESS
 from a2a_grpc.server.settings import Settings, load
-from a2a_grpc.server.settings_source import all_settings
+from a2a_grpc.server.settings.source import all_settings
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROOTS = ("server", "client", "generated")
 # Settings are the one door for configuration, so that `a2a-grpc config` can print everything that has an effect.
-MAY_READ_THE_ENVIRONMENT = {"server/a2a_grpc/server/settings.py"}
+MAY_READ_THE_ENVIRONMENT = {"server/a2a_grpc/server/settings/load.py"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 

@@ -1,0 +1,48 @@
+"""Reading and checking the settings at start: the only place that reads the environment."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from pydantic import ValidationError
+
+from a2a_grpc.server.settings.source import SettingsError, problems_of
+from a2a_grpc.server.settings.tree import Settings
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Reads and checks the settings. `environ` stands in for the environment of the process.
+
+    Raises SettingsError with a sentence for every problem, all at once.
+    """
+    given = os.environ if environ is None else environ
+    try:
+        settings = Settings(given)
+    except ValidationError as error:
+        raise SettingsError(problems_of(error, Settings, given)) from None
+    problems = list(_contradictions(settings))
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Values that are right one by one and wrong together."""
+    grpc, http, store = settings.grpc.addr, settings.http.addr, settings.store
+    if grpc.port and grpc.port == http.port and (grpc.host == http.host or grpc.wildcard or http.wildcard):
+        yield (
+            f"A2A_GRPC_ADDR is {grpc} and A2A_HTTP_ADDR is {http}, but two servers cannot share a port. "
+            "Give one of them another port."
+        )
+    if store.patience and store.patience < store.timeout:
+        yield (
+            f"A2A_STORE_PATIENCE is {store.patience:g} s, less than a single call may take (A2A_STORE_TIMEOUT is "
+            f"{store.timeout:g} s). Raise the first, set it to 0, or lower the second."
+        )
+    if store.redis_url is None:
+        try:
+            store.data_dir.expanduser()
+        except RuntimeError:
+            yield (
+                f"A2A_DATA_DIR is {store.data_dir}, but no home directory is known for this user. "
+                "Set A2A_DATA_DIR to a directory that may be written to, or set A2A_REDIS_URL."
+            )

@@ -1,0 +1,415 @@
+"""The settings and their groups.
+
+To add one, add a field; its name, doc and default reach the checks, `a2a-grpc config` and docs/SETTINGS.md.
+"""
+
+import re
+import secrets
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from a2a_grpc.server.settings.source import EnvironmentSource, Group
+from a2a_grpc.server.settings.values import (
+    Address,
+    AddressText,
+    ApiKeys,
+    ApiKeysText,
+    HeaderName,
+    HttpUrl,
+    LowerCase,
+    Origins,
+    OriginsText,
+    PositiveSeconds,
+    RedisUrlText,
+    ReplicaName,
+    Seconds,
+    Variable,
+)
+
+MIB = 1024 * 1024
+DAY = 86400
+
+
+class GrpcSettings(Group):
+    """gRPC server."""
+
+    addr: Annotated[AddressText, Variable(name="A2A_GRPC_ADDR", doc="Where the gRPC server listens.")] = Address(
+        "0.0.0.0",  # noqa: S104 -- a service in a container is called from outside
+        50051,
+    )
+    keepalive_time: Annotated[
+        PositiveSeconds,
+        Field(le=DAY),  # gRPC counts milliseconds in 32 bits
+        Variable(
+            name="A2A_GRPC_KEEPALIVE_TIME",
+            unit="seconds",
+            doc="A connection without traffic for so long is pinged, so that a peer that vanished is noticed.",
+        ),
+    ] = 30
+    keepalive_timeout: Annotated[
+        PositiveSeconds,
+        Field(le=DAY),
+        Variable(
+            name="A2A_GRPC_KEEPALIVE_TIMEOUT",
+            unit="seconds",
+            doc="A peer that does not answer a ping for so long is disconnected.",
+        ),
+    ] = 10
+    min_ping_interval: Annotated[
+        PositiveSeconds,
+        Field(le=DAY),
+        Variable(
+            name="A2A_GRPC_MIN_PING_INTERVAL",
+            unit="seconds",
+            doc="How often a caller may ping, also without calls. Who pings more often is disconnected.",
+        ),
+    ] = 10
+    max_streams: Annotated[
+        int,
+        Field(ge=0, le=2**31 - 1),
+        Variable(
+            name="A2A_GRPC_MAX_STREAMS",
+            doc="Calls at the same time on one connection. 0 leaves it to the gRPC library.",
+        ),
+    ] = 0
+    reflection: Annotated[
+        bool,
+        Variable(
+            name="A2A_GRPC_REFLECTION",
+            doc="Tools such as grpcurl may ask the server for its schema.",
+        ),
+    ] = True
+
+
+class HttpSettings(Group):
+    """HTTP gateway."""
+
+    addr: Annotated[
+        AddressText,
+        Variable(
+            name="A2A_HTTP_ADDR",
+            doc="Where the HTTP server listens: HTTP+JSON, JSON-RPC, the agent card, /healthz and /readyz.",
+        ),
+    ] = Address("0.0.0.0", 8080)  # noqa: S104 -- as above
+    sse_heartbeat: Annotated[
+        PositiveSeconds,
+        Variable(
+            name="A2A_SSE_HEARTBEAT",
+            unit="seconds",
+            doc="A stream without events for so long gets a comment, so that proxies keep it open.",
+        ),
+    ] = 15
+    cors_origins: Annotated[
+        OriginsText,
+        Variable(
+            name="A2A_CORS_ORIGINS",
+            expects="*, none, or origins with commas between them, for example https://app.example.com",
+            doc="Web pages that may call from a browser: `*` for all, `none`, or origins with commas between them.",
+        ),
+    ] = Origins()
+
+
+class CardSettings(Group):
+    """Agent card."""
+
+    public_grpc_addr: Annotated[
+        AddressText | None,
+        Variable(
+            name="A2A_PUBLIC_GRPC_ADDR",
+            default="A2A_GRPC_ADDR, with localhost for a wildcard",
+            doc="The gRPC address that the agent card tells callers.",
+        ),
+    ] = None
+    public_http_url: Annotated[
+        HttpUrl | None,
+        Variable(
+            name="A2A_PUBLIC_HTTP_URL",
+            default="http:// and A2A_HTTP_ADDR, with localhost for a wildcard",
+            doc="The URL of the HTTP gateway that the agent card tells callers. It may have a path.",
+        ),
+    ] = None
+    max_age: Annotated[
+        int,
+        Field(ge=0, le=365 * DAY),
+        Variable(
+            name="A2A_CARD_MAX_AGE",
+            unit="seconds",
+            doc="How long callers may keep the agent card before they ask again (Cache-Control).",
+        ),
+    ] = 300
+
+
+class StoreSettings(Group):
+    """Store."""
+
+    redis_url: Annotated[
+        RedisUrlText | None,
+        Variable(
+            name="A2A_REDIS_URL",
+            secret=True,
+            default="the embedded store",
+            doc="The Redis or Valkey server that holds the tasks: redis://, rediss:// (TLS) or unix://. "
+            "Several replicas share one. Without it a server of this process's own is started in A2A_DATA_DIR.",
+        ),
+    ] = None
+    data_dir: Annotated[
+        Path,
+        Variable(
+            name="A2A_DATA_DIR",
+            default="$XDG_DATA_HOME/a2a-grpc, or ~/.local/share/a2a-grpc",
+            doc="Where the embedded store keeps its data. One process at a time.",
+        ),
+    ] = Path("~/.local/share/a2a-grpc")
+    shards: Annotated[
+        int,
+        Field(ge=1, le=4096),
+        Variable(
+            name="A2A_SHARDS",
+            doc="Parts that the tasks are spread over; 16 or more on a cluster. Fixed when a store is first used.",
+        ),
+    ] = 1
+    task_ttl: Annotated[
+        PositiveSeconds,
+        Variable(
+            name="A2A_TASK_TTL",
+            unit="seconds",
+            doc="How long a task is kept after it has ended. Tasks that have not ended are kept.",
+        ),
+    ] = 7 * DAY
+    dedupe_ttl: Annotated[
+        Seconds,
+        Variable(
+            name="A2A_DEDUPE_TTL",
+            unit="seconds",
+            doc="How long the same message of the same caller leads to the same task. 0 turns that off.",
+        ),
+    ] = DAY
+    timeout: Annotated[
+        PositiveSeconds,
+        Variable(name="A2A_STORE_TIMEOUT", unit="seconds", doc="A call to the store is given up after this."),
+    ] = 2
+    patience: Annotated[
+        Seconds,
+        Variable(
+            name="A2A_STORE_PATIENCE",
+            unit="seconds",
+            doc="How long a running turn waits for a store that is away before it gives up.",
+        ),
+    ] = 30
+    snapshot_events: Annotated[
+        int,
+        Field(ge=1),
+        Variable(
+            name="A2A_SNAPSHOT_EVENTS",
+            unit="events",
+            doc="A running task gets a new snapshot after so many events: fewer make reading cheaper, more writing.",
+        ),
+    ] = 256
+    stream_buffer: Annotated[
+        int,
+        Field(ge=1),
+        Variable(
+            name="A2A_STREAM_BUFFER",
+            unit="events",
+            doc="Events held in memory for a subscriber who reads slowly; beyond that it reads them from the store.",
+        ),
+    ] = 256
+
+
+class EngineSettings(Group):
+    """Running turns."""
+
+    max_turns: Annotated[
+        int,
+        Field(ge=1),
+        Variable(name="A2A_MAX_TURNS", doc="Turns that run at the same time in this process. More wait their turn."),
+    ] = 100
+    turn_timeout: Annotated[
+        Seconds,
+        Variable(
+            name="A2A_TURN_TIMEOUT",
+            unit="seconds",
+            doc="A turn that runs for longer ends as failed. 0 sets no limit.",
+        ),
+    ] = DAY
+    cancel_grace: Annotated[
+        Seconds,
+        Variable(
+            name="A2A_CANCEL_GRACE",
+            unit="seconds",
+            doc="How long a canceled agent may still write last words.",
+        ),
+    ] = 5
+    mixed_timeout: Annotated[
+        PositiveSeconds,
+        Variable(
+            name="A2A_MIXED_TIMEOUT",
+            unit="seconds",
+            doc="An agent that answers with a message or a task has so long to show which; then it is a task.",
+        ),
+    ] = 1.0
+
+
+class LimitSettings(Group):
+    """Limits on requests."""
+
+    max_message_bytes: Annotated[
+        int,
+        Field(ge=1024, le=2**31 - 1),
+        Variable(
+            name="A2A_MAX_MESSAGE_BYTES",
+            unit="bytes",
+            doc="The largest request, measured as protobuf on every binding.",
+        ),
+    ] = 4 * MIB
+    max_nesting: Annotated[
+        int,
+        Field(ge=8, le=90),  # protobuf itself stops at 100, some of which the envelope takes
+        Variable(
+            name="A2A_MAX_NESTING",
+            unit="levels",
+            doc="How deeply values in data parts and metadata may be nested.",
+        ),
+    ] = 32
+    max_id_length: Annotated[
+        int,
+        Field(ge=64, le=4096),
+        Variable(
+            name="A2A_MAX_ID_LENGTH",
+            unit="characters",
+            doc="The longest id (task, context, message) that a caller may send.",
+        ),
+    ] = 256
+
+
+class ProtocolSettings(Group):
+    """Protocol."""
+
+    assume_version: Annotated[
+        Literal["1.0"] | None,
+        Variable(
+            name="A2A_ASSUME_VERSION",
+            expects="1.0, or unset",
+            default="none: such calls are refused",
+            doc="The protocol version of callers that send no A2A-Version. The only value is `1.0`.",
+        ),
+    ] = None
+
+
+class AuthSettings(Group):
+    """Authentication."""
+
+    api_keys: Annotated[
+        ApiKeysText,
+        Variable(
+            name="A2A_API_KEYS",
+            secret=True,
+            default="none: anybody may call",
+            doc="The callers and the SHA-256 of their keys, as NAME:HEX with commas between them. "
+            "Without any, callers are anonymous, which is for development.",
+        ),
+    ] = ApiKeys()
+    api_key_header: Annotated[
+        HeaderName,
+        Variable(name="A2A_API_KEY_HEADER", doc="The header, and gRPC metadata key, that carries the API key."),
+    ] = "x-api-key"
+
+
+def _replica_name() -> str:
+    """A host that comes back after a crash must not be taken for the one that crashed: hence the random part."""
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:100] or "replica"
+    return f"{host}-{secrets.token_hex(4)}"
+
+
+class ProcessSettings(Group):
+    """This process."""
+
+    replica: Annotated[
+        ReplicaName,
+        Variable(
+            name="A2A_REPLICA",
+            default="the host's name and a random part",
+            doc="The name of this replica in the store. It must differ between processes that live at the same time.",
+        ),
+    ] = Field(default_factory=_replica_name)
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        LowerCase,
+        Variable(name="A2A_LOG_LEVEL", doc="The least important messages that are logged."),
+    ] = "info"
+    log_format: Annotated[
+        Literal["text", "json"],
+        LowerCase,
+        Variable(name="A2A_LOG_FORMAT", doc="`text` for people, `json` for machines (one object a line)."),
+    ] = "text"
+
+
+class Settings(BaseSettings):
+    """The whole tree. Made by `load`."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    grpc: GrpcSettings
+    http: HttpSettings
+    card: CardSettings
+    store: StoreSettings
+    engine: EngineSettings
+    limits: LimitSettings
+    protocol: ProtocolSettings
+    auth: AuthSettings
+    process: ProcessSettings
+    unknown: tuple[str, ...]
+    """A sentence for each variable that begins like ours and is none of ours."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(environ=environ)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 -- reads os.environ, whatever `load` was given
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 -- a file in the folder must not change a service
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """One source: the given environment."""
+        return (EnvironmentSource(settings_cls, init_settings()["environ"]),)
+
+    @property
+    def public_grpc_addr(self) -> str:
+        """The gRPC address for the agent card, as `host:port`."""
+        return str(self.card.public_grpc_addr or _reachable(self.grpc.addr))
+
+    @property
+    def public_http_url(self) -> str:
+        """The gateway's URL for the agent card, without a slash at the end."""
+        return self.card.public_http_url or f"http://{_reachable(self.http.addr)}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences for the log at start, about what works but may not be meant."""
+        found = list(self.unknown)
+        if self.card.public_grpc_addr is None and self.grpc.addr.wildcard:
+            found.append(_unreachable("A2A_PUBLIC_GRPC_ADDR", self.public_grpc_addr, "agent.example.com:443"))
+        if self.card.public_http_url is None and self.http.addr.wildcard:
+            found.append(_unreachable("A2A_PUBLIC_HTTP_URL", self.public_http_url, "https://agent.example.com"))
+        if not self.auth.api_keys:
+            found.append("A2A_API_KEYS is not set: anybody may call, without a key. That is for development.")
+        return tuple(found)
+
+
+def _reachable(addr: Address) -> Address:
+    return Address("localhost", addr.port) if addr.wildcard else addr
+
+
+def _unreachable(name: str, used: str, example: str) -> str:
+    return (
+        f"{name} is not set: the agent card names {used}, which only callers on this machine can reach. "
+        f"Set it to the address that others use, for example {example}."
+    )

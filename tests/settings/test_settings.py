@@ -1,0 +1,414 @@
+"""From environment variables to the settings, and what people are told when something is wrong."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from a2a_grpc.server.settings import Settings, SettingsError, load
+from a2a_grpc.server.settings.source import all_settings
+from a2a_grpc.server.settings.table import effective
+from a2a_grpc.server.settings.values import Address
+
+DIGEST = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"  # of "secret"
+
+
+def problem(**environ: str) -> str:
+    """The only problem with these variables."""
+    with pytest.raises(SettingsError) as refusal:
+        load(environ)
+    (sentence,) = refusal.value.problems
+    return sentence
+
+
+def row(name: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """What `a2a-grpc config` says about one variable."""
+    return next((found.value, found.source) for found in effective(load(environ)) if found.name == name)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    settings = load({})
+
+    assert (str(settings.grpc.addr), str(settings.http.addr)) == ("0.0.0.0:50051", "0.0.0.0:8080")
+    assert settings.grpc.reflection is True
+    assert (settings.grpc.keepalive_time, settings.grpc.keepalive_timeout, settings.grpc.min_ping_interval) == (
+        30,
+        10,
+        10,
+    )
+    assert settings.grpc.max_streams == 0
+    assert (settings.http.sse_heartbeat, settings.http.cors_origins.values) == (15, ("*",))
+    assert settings.card.max_age == 300
+    assert settings.store.redis_url is None
+    assert (settings.store.shards, settings.store.task_ttl, settings.store.dedupe_ttl) == (1, 604800, 86400)
+    assert (settings.store.timeout, settings.store.patience) == (2, 30)
+    assert (settings.store.snapshot_events, settings.store.stream_buffer) == (256, 256)
+    assert (settings.engine.max_turns, settings.engine.turn_timeout) == (100, 86400)
+    assert (settings.engine.cancel_grace, settings.engine.mixed_timeout) == (5, 1)
+    assert (settings.limits.max_message_bytes, settings.limits.max_nesting, settings.limits.max_id_length) == (
+        4194304,
+        32,
+        256,
+    )
+    assert settings.protocol.assume_version is None
+    assert (settings.auth.api_keys.digests, settings.auth.api_key_header) == ((), "x-api-key")
+    assert (settings.process.log_level, settings.process.log_format) == ("info", "text")
+
+
+GIVEN = {
+    "A2A_GRPC_ADDR": "127.0.0.1:6001",
+    "A2A_GRPC_KEEPALIVE_TIME": "31",
+    "A2A_GRPC_KEEPALIVE_TIMEOUT": "11",
+    "A2A_GRPC_MIN_PING_INTERVAL": "9.5",
+    "A2A_GRPC_MAX_STREAMS": "1000",
+    "A2A_GRPC_REFLECTION": "false",
+    "A2A_HTTP_ADDR": "[::1]:6002",
+    "A2A_SSE_HEARTBEAT": "5",
+    "A2A_CORS_ORIGINS": "https://a.example.com,http://localhost:3000",
+    "A2A_PUBLIC_GRPC_ADDR": "agent.example.com:443",
+    "A2A_PUBLIC_HTTP_URL": "https://agent.example.com/one",
+    "A2A_CARD_MAX_AGE": "60",
+    "A2A_REDIS_URL": "rediss://store.example.com:6380/2",
+    "A2A_DATA_DIR": "/srv/a2a",
+    "A2A_SHARDS": "16",
+    "A2A_TASK_TTL": "3600",
+    "A2A_DEDUPE_TTL": "0",
+    "A2A_STORE_TIMEOUT": "0.5",
+    "A2A_STORE_PATIENCE": "7",
+    "A2A_SNAPSHOT_EVENTS": "64",
+    "A2A_STREAM_BUFFER": "32",
+    "A2A_MAX_TURNS": "7",
+    "A2A_TURN_TIMEOUT": "0",
+    "A2A_CANCEL_GRACE": "2",
+    "A2A_MIXED_TIMEOUT": "0.25",
+    "A2A_MAX_MESSAGE_BYTES": "1048576",
+    "A2A_MAX_NESTING": "16",
+    "A2A_MAX_ID_LENGTH": "128",
+    "A2A_ASSUME_VERSION": "1.0",
+    "A2A_API_KEYS": f"alice:{DIGEST}",
+    "A2A_API_KEY_HEADER": "authorization",
+    "A2A_REPLICA": "pod-7",
+    "A2A_LOG_LEVEL": "warning",
+    "A2A_LOG_FORMAT": "json",
+}
+
+
+def test_every_variable_reaches_its_own_field() -> None:
+    assert set(GIVEN) == {setting.variable.name for setting in all_settings(Settings)}
+
+    rows = effective(load(GIVEN))
+
+    assert {found.name: found.value for found in rows} == GIVEN | {"A2A_API_KEYS": "alice:***"}
+    assert {found.source for found in rows} == {"environment"}
+
+
+def test_values_have_their_types() -> None:
+    settings = load(GIVEN)
+
+    assert settings.http.addr == Address("::1", 6002)
+    assert settings.store.data_dir == Path("/srv/a2a")
+    assert settings.auth.api_keys.digests == (("alice", DIGEST),)
+    assert settings.http.cors_origins.values == ("https://a.example.com", "http://localhost:3000")
+    assert settings.store.redis_url is not None
+    assert settings.store.redis_url.value == "rediss://store.example.com:6380/2"
+
+
+def test_nothing_can_be_changed_afterwards() -> None:
+    settings = load({})
+
+    with pytest.raises(ValidationError):
+        settings.store.shards = 2
+    with pytest.raises(ValidationError):
+        settings.store = load({}).store
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("A2A_SHARDS", "0", "A2A_SHARDS is '0', but it must be a whole number, at least 1 and at most 4096."),
+        ("A2A_SHARDS", "4097", "A2A_SHARDS is '4097', but it must be a whole number, at least 1 and at most 4096."),
+        ("A2A_SHARDS", "many", "A2A_SHARDS is 'many', but it must be a whole number, at least 1 and at most 4096."),
+        ("A2A_MAX_TURNS", "1.5", "A2A_MAX_TURNS is '1.5', but it must be a whole number, at least 1."),
+        (
+            "A2A_TASK_TTL",
+            "0",
+            "A2A_TASK_TTL is '0', but it must be a number of seconds above 0 and at most 315360000.",
+        ),
+        (
+            "A2A_TASK_TTL",
+            "7d",
+            "A2A_TASK_TTL is '7d', but it must be a number of seconds above 0 and at most 315360000.",
+        ),
+        (
+            "A2A_DEDUPE_TTL",
+            "nan",
+            "A2A_DEDUPE_TTL is 'nan', but it must be a number of seconds, at least 0 and at most 315360000.",
+        ),
+        (
+            "A2A_DEDUPE_TTL",
+            "inf",
+            "A2A_DEDUPE_TTL is 'inf', but it must be a number of seconds, at least 0 and at most 315360000.",
+        ),
+        (
+            "A2A_GRPC_KEEPALIVE_TIME",
+            "86401",
+            "A2A_GRPC_KEEPALIVE_TIME is '86401', but it must be a number of seconds above 0 and at most 86400.",
+        ),
+        (
+            "A2A_MAX_MESSAGE_BYTES",
+            "4MB",
+            (
+                "A2A_MAX_MESSAGE_BYTES is '4MB', but it must be a whole number of bytes, "
+                "at least 1024 and at most 2147483647."
+            ),
+        ),
+        ("A2A_GRPC_REFLECTION", "maybe", "A2A_GRPC_REFLECTION is 'maybe', but it must be true or false."),
+        (
+            "A2A_LOG_LEVEL",
+            "loud",
+            "A2A_LOG_LEVEL is 'loud', but it must be one of debug, info, warning, error.",
+        ),
+        ("A2A_ASSUME_VERSION", "0.3", "A2A_ASSUME_VERSION is '0.3', but it must be 1.0, or unset."),
+        (
+            "A2A_GRPC_ADDR",
+            "50051",
+            "A2A_GRPC_ADDR is '50051', but it must be HOST:PORT, for example 127.0.0.1:50051 or [::1]:50051.",
+        ),
+        ("A2A_HTTP_ADDR", "h:65536", "A2A_HTTP_ADDR is 'h:65536', but the port 65536 is higher than 65535."),
+        (
+            "A2A_PUBLIC_HTTP_URL",
+            "agent.example.com",
+            (
+                "A2A_PUBLIC_HTTP_URL is 'agent.example.com', but it must be a URL like https://agent.example.com "
+                "or https://example.com/agents/one."
+            ),
+        ),
+        (
+            "A2A_CORS_ORIGINS",
+            "https://a.example.com,b",
+            (
+                "A2A_CORS_ORIGINS is 'https://a.example.com,b', but 'b' is no origin; "
+                "write for example https://app.example.com, or * for all, or none."
+            ),
+        ),
+        (
+            "A2A_API_KEY_HEADER",
+            "key-bin",
+            "A2A_API_KEY_HEADER is 'key-bin', but gRPC keeps names that begin with grpc- or end with -bin for itself.",
+        ),
+        (
+            "A2A_REPLICA",
+            "pod 7",
+            "A2A_REPLICA is 'pod 7', but it must have up to 128 letters, digits and the characters . _ -.",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_it_is_and_what_it_must_be(name: str, text: str, sentence: str) -> None:
+    assert problem(**{name: text}) == sentence
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as refusal:
+        load({"A2A_SHARDS": "0", "A2A_LOG_FORMAT": "xml", "A2A_GRPC_ADDR": "here"})
+
+    assert [sentence.split()[0] for sentence in refusal.value.problems] == [
+        "A2A_GRPC_ADDR",
+        "A2A_SHARDS",
+        "A2A_LOG_FORMAT",
+    ]
+    assert str(refusal.value) == "\n".join(refusal.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("redis+sentinel://user:pa55@s1:26379/main", "Sentinel is not supported yet. Use redis:// or rediss://"),
+        ("redis+cluster://user:pa55@c1:6379", "Redis Cluster is not supported yet. Use redis:// or rediss://"),
+        ("http://user:pa55@h", "it must begin with redis://, rediss:// or unix://"),
+        ("redis://user:pa55@", "it names no host; write for example redis://localhost:6379/0"),
+        ("redis://user:pa55@h:port", "it is not a URL"),
+        ("redis://user:pa55/x@h", "in a password the characters / ? # @ : must be written as"),
+        ("redis://h/pa55", "only the number of a database may follow"),
+        ("unix://", "unix:// needs the path of the socket"),
+    ],
+)
+def test_a_wrong_store_url_is_refused_without_repeating_it(url: str, part: str) -> None:
+    sentence = problem(A2A_REDIS_URL=url)
+
+    assert sentence.startswith("A2A_REDIS_URL is ***, but ")
+    assert part in sentence
+    assert "pa55" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("keys", "part"),
+    [
+        ("hunter2", "entry 1 must be NAME:SHA256HEX"),
+        (f"alice:{DIGEST},hunter2", "entry 2 must be NAME:SHA256HEX"),
+        ("bob:hunter2", "the key of bob (entry 1) must be given as its SHA-256 in 64 hexadecimal digits"),
+    ],
+)
+def test_wrong_api_keys_are_refused_without_repeating_them(keys: str, part: str) -> None:
+    sentence = problem(A2A_API_KEYS=keys)
+
+    assert part in sentence
+    assert "hunter2" not in sentence
+    assert DIGEST not in sentence
+
+
+def test_a_password_in_the_wrong_place_is_not_repeated() -> None:
+    sentence = problem(A2A_PUBLIC_HTTP_URL="https://user:pa55@agent.example.com")
+
+    assert sentence == "A2A_PUBLIC_HTTP_URL is ***, but it must have no user, no query and no fragment."
+
+
+@pytest.mark.parametrize(
+    ("url", "printed"),
+    [
+        ("redis://user:pa55@h:1/0", "redis://user:***@h:1/0"),
+        ("redis://:pa55@h", "redis://:***@h"),
+        ("redis://user:p%4055@h", "redis://user:***@h"),
+        ("rediss://h/0?username=u&password=pa55&protocol=3", "rediss://h/0?username=u&password=***&protocol=3"),
+        ("rediss://h/0?ssl_password=pa55", "rediss://h/0?ssl_password=***"),
+        ("unix://user:pa55@/run/r.sock", "unix://user:***@/run/r.sock"),
+        ("redis://h:6379", "redis://h:6379"),
+    ],
+)
+def test_the_password_of_the_store_is_in_no_dump(url: str, printed: str) -> None:
+    settings = load({"A2A_REDIS_URL": url})
+
+    assert row("A2A_REDIS_URL", {"A2A_REDIS_URL": url}) == (printed, "environment")
+    for dump in (str(settings), repr(settings), repr(effective(settings))):
+        assert "pa55" not in dump
+        assert "p%4055" not in dump
+
+
+def test_api_keys_are_in_no_dump() -> None:
+    settings = load({"A2A_API_KEYS": f"alice:{DIGEST},bob:{DIGEST.upper()}"})
+
+    assert settings.auth.api_keys.digests == (("alice", DIGEST), ("bob", DIGEST))
+    for dump in (str(settings), repr(settings), repr(effective(settings))):
+        assert DIGEST not in dump.lower()
+
+
+def test_effective_values_tell_defaults_from_what_was_given() -> None:
+    assert row("A2A_SHARDS", {}) == ("1", "default")
+    assert row("A2A_SHARDS", {"A2A_SHARDS": "1"}) == ("1", "environment")
+    assert row("A2A_TASK_TTL", {}) == ("604800", "default")
+    assert row("A2A_REDIS_URL", {}) == ("(the embedded store)", "default")
+    assert row("A2A_PUBLIC_GRPC_ADDR", {"A2A_GRPC_ADDR": "0.0.0.0:7"}) == ("localhost:7", "default")
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    assert row("A2A_SHARDS", {"A2A_SHARDS": " "}) == ("1", "default")
+    assert load({"A2A_API_KEYS": ""}).auth.api_keys.digests == ()
+
+
+def test_the_environment_of_the_process_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2A_SHARDS", "5")
+
+    assert load().store.shards == 5
+    assert load({}).store.shards == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("A2A_SHARD", "A2A_SHARD is not a setting and is ignored. Did you mean A2A_SHARDS?"),
+        ("A2A_REDISURL", "A2A_REDISURL is not a setting and is ignored. Did you mean A2A_REDIS_URL?"),
+        ("A2A_XYZZY", "A2A_XYZZY is not a setting and is ignored."),
+    ],
+)
+def test_an_unknown_variable_is_told_with_the_nearest_name(name: str, warning: str) -> None:
+    assert load({name: "secret"}).warnings[0] == warning
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "A2A_GRPC_PORT",
+        "A2A_GRPC_SERVICE_HOST",
+        "A2A_GRPC_SERVICE_PORT_GRPC",
+        "A2A_GRPC_PORT_50051_TCP_ADDR",
+        "A2A_PORT",
+    ],
+)
+def test_what_kubernetes_says_about_services_is_no_mistyped_setting(name: str) -> None:
+    assert load({name: "tcp://10.0.0.7:50051"}).unknown == ()
+
+
+def test_the_card_names_localhost_for_a_wildcard_and_says_so() -> None:
+    settings = load({})
+
+    assert (settings.public_grpc_addr, settings.public_http_url) == ("localhost:50051", "http://localhost:8080")
+    assert (
+        "A2A_PUBLIC_HTTP_URL is not set: the agent card names http://localhost:8080, which only callers on this "
+        "machine can reach. Set it to the address that others use, for example https://agent.example.com."
+    ) in settings.warnings
+    assert any(warning.startswith("A2A_PUBLIC_GRPC_ADDR is not set") for warning in settings.warnings)
+
+
+def test_the_card_names_the_bound_address_when_it_is_one() -> None:
+    settings = load({"A2A_GRPC_ADDR": "10.0.0.7:1", "A2A_HTTP_ADDR": "[2001:db8::7]:2"})
+
+    assert (settings.public_grpc_addr, settings.public_http_url) == ("10.0.0.7:1", "http://[2001:db8::7]:2")
+    assert not any("A2A_PUBLIC" in warning for warning in settings.warnings)
+
+
+def test_public_addresses_win_and_lose_their_last_slash() -> None:
+    settings = load(
+        {"A2A_PUBLIC_GRPC_ADDR": "agent.example.com:443", "A2A_PUBLIC_HTTP_URL": "https://agent.example.com/"}
+    )
+
+    assert (settings.public_grpc_addr, settings.public_http_url) == (
+        "agent.example.com:443",
+        "https://agent.example.com",
+    )
+    assert not any("A2A_PUBLIC" in warning for warning in settings.warnings)
+
+
+def test_anonymous_mode_is_told_and_keys_end_it() -> None:
+    sentence = "A2A_API_KEYS is not set: anybody may call, without a key. That is for development."
+
+    assert sentence in load({}).warnings
+    assert sentence not in load({"A2A_API_KEYS": f"alice:{DIGEST}"}).warnings
+
+
+def test_the_data_directory_follows_xdg() -> None:
+    assert load({}).store.data_dir == Path("~/.local/share/a2a-grpc")
+    assert load({"XDG_DATA_HOME": "/data"}).store.data_dir == Path("/data/a2a-grpc")
+    assert load({"XDG_DATA_HOME": "/data", "A2A_DATA_DIR": "/mine"}).store.data_dir == Path("/mine")
+    # The specification has relative paths ignored.
+    assert load({"XDG_DATA_HOME": "data"}).store.data_dir == Path("~/.local/share/a2a-grpc")
+
+
+def test_two_processes_never_get_the_same_name() -> None:
+    assert load({}).process.replica != load({}).process.replica
+
+
+@pytest.mark.parametrize(
+    ("grpc", "http"), [("0.0.0.0:80", "0.0.0.0:80"), ("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "10.0.0.1:80")]
+)
+def test_two_servers_on_one_port_are_refused(grpc: str, http: str) -> None:
+    assert problem(A2A_GRPC_ADDR=grpc, A2A_HTTP_ADDR=http) == (
+        f"A2A_GRPC_ADDR is {grpc} and A2A_HTTP_ADDR is {http}, but two servers cannot share a port. "
+        "Give one of them another port."
+    )
+
+
+def test_two_servers_on_one_port_of_two_addresses_or_on_free_ports_are_fine() -> None:
+    load({"A2A_GRPC_ADDR": "127.0.0.1:80", "A2A_HTTP_ADDR": "127.0.0.2:80"})
+    load({"A2A_GRPC_ADDR": "127.0.0.1:0", "A2A_HTTP_ADDR": "127.0.0.1:0"})
+
+
+def test_patience_below_one_call_is_refused() -> None:
+    assert problem(A2A_STORE_TIMEOUT="5", A2A_STORE_PATIENCE="3") == (
+        "A2A_STORE_PATIENCE is 3 s, less than a single call may take (A2A_STORE_TIMEOUT is 5 s). "
+        "Raise the first, set it to 0, or lower the second."
+    )
+    assert load({"A2A_STORE_TIMEOUT": "5", "A2A_STORE_PATIENCE": "0"}).store.patience == 0
+
+
+def test_words_may_be_in_capitals() -> None:
+    assert load({"A2A_LOG_LEVEL": "DEBUG", "A2A_LOG_FORMAT": "JSON"}).process.log_level == "debug"
