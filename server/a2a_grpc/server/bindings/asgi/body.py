@@ -1,11 +1,10 @@
-"""Request bodies: bounded in size and in time."""
+"""Request bodies, bounded."""
 
-import asyncio
 from collections.abc import Mapping
 
 from a2a_grpc.server.bindings.asgi.exchange import CallerGoneError
 from a2a_grpc.server.bindings.asgi.types import Receive
-from a2a_grpc.wire.errors import InvalidArgumentError, PayloadTooLargeError
+from a2a_grpc.wire.errors import PayloadTooLargeError
 
 
 def body_limit(max_message_bytes: int) -> int:
@@ -20,7 +19,7 @@ def body_limit(max_message_bytes: int) -> int:
 def check_size(size: int, max_message_bytes: int) -> None:
     """Raise PayloadTooLargeError for a parsed message of `size` protobuf bytes: the same limit as on gRPC."""
     if size > max_message_bytes:
-        raise PayloadTooLargeError(f"the message has {size} bytes, at most {max_message_bytes} are accepted")
+        raise PayloadTooLargeError(f"The message has {size} bytes; at most {max_message_bytes} are accepted.")
 
 
 def has_body(parameters: Mapping[str, str]) -> bool:
@@ -28,37 +27,29 @@ def has_body(parameters: Mapping[str, str]) -> bool:
     return "transfer-encoding" in parameters or parameters.get("content-length", "0") != "0"
 
 
-async def read_body(receive: Receive, parameters: Mapping[str, str], *, limit: int, timeout: float) -> bytes:
-    """The whole body of a request.
+async def read_body(receive: Receive, parameters: Mapping[str, str], limit: int) -> bytes:
+    """The whole body of a request. How long it may take is the connection's business.
 
-    Raises PayloadTooLargeError above `limit` bytes (before reading, where Content-Length tells), InvalidArgumentError
-    when it does not arrive within `timeout` seconds, CallerGoneError when the caller hangs up in the middle.
+    Raises PayloadTooLargeError above `limit` bytes (before reading, where Content-Length tells), and CallerGoneError when
+    the caller hangs up in the middle.
     """
     declared = parameters.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
-    try:
-        async with asyncio.timeout(timeout):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise CallerGoneError
-                chunk: bytes = message.get("body", b"")
-                size += len(chunk)
-                if size > limit:
-                    raise _too_large(limit)
-                if not message.get("more_body", False):
-                    break
-                chunks.append(chunk)
-    except TimeoutError:
-        raise InvalidArgumentError(f"the body did not arrive within {timeout:g} s") from None
-    if not chunks:
-        return chunk
-    chunks.append(chunk)
-    return b"".join(chunks)
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerGoneError
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        if not message.get("more_body", False):
+            return b"".join((*chunks, chunk)) if chunks else chunk
+        chunks.append(chunk)
 
 
 def _too_large(limit: int) -> PayloadTooLargeError:
-    return PayloadTooLargeError(f"the body is larger than {limit} bytes")
+    return PayloadTooLargeError(f"The body is larger than {limit} bytes.")

@@ -48,7 +48,7 @@ class CardEndpoint:
         headers = list(self._cors.public_headers(origin))
         try:
             if exchange.verb not in ("GET", "HEAD"):
-                error = MethodNotAllowedError("a card can only be read", metadata={"allow": "GET"})
+                error = MethodNotAllowedError("A card can only be read.", metadata={"allow": "GET"})
                 if exchange.verb != "OPTIONS":
                     raise error
                 verbs = allowed_verbs(error)
@@ -66,9 +66,9 @@ class CardEndpoint:
         published = await self._source.public_card(tenant) if tenant is not None else None
         if published is None:
             raise RouteNotFoundError(
-                f"no agent card is published for the tenant {excerpt(tenant)}"
+                f"No agent card is published for the tenant {excerpt(tenant)}."
                 if tenant
-                else "no agent card is published here"
+                else "No agent card is published here."
             )
         return published
 

@@ -23,6 +23,8 @@ class ConnectionLimits:
 
     head_timeout: float = 30.0
     """From the first byte of a request (or from the accept) to the end of its headers."""
+    body_timeout: float = 60.0
+    """From there to the end of its body."""
     head_bytes: int = 64 * 1024
     """Request line and headers of one request."""
     keep_alive: float = 75.0
@@ -47,33 +49,43 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, asyncio.get_running_loop())
         self._limits = limits
         self._on_closed = on_closed
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._earlier: list[RequestResponseCycle] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self._limits.connections is not None and len(self.connections) > self._limits.connections:
-            self._refuse(503, UnavailableError("too many open connections; try again in a moment", retry_after=1.0))
+            self._refuse(
+                503, UnavailableError("Too many connections are open; try again in a moment.", retry_after=1.0)
+            )
             return
-        self._start_head_timer()
+        self._timer = self.loop.call_later(self._limits.head_timeout, self._head_timed_out)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         super().data_received(data)
-        if self.transport.is_closing() or not self._between_requests():
+        if self.transport.is_closing():
             return
-        # What came is the beginning of a head (or the rest of a body that nobody wanted).
-        self._head_bytes += len(data)
-        if self._head_bytes > self._limits.head_bytes:
-            self._refuse(431, InvalidArgumentError(f"a request's headers must fit {self._limits.head_bytes} bytes"))
-        elif self._head_timer is None:
-            self._start_head_timer()
+        # Most requests come in one piece: nothing is pending then, and no timer was needed.
+        if self.cycle is None or self.cycle.response_complete:
+            # What came is the beginning of a head (or the rest of a body that nobody wanted).
+            self._head_bytes += len(data)
+            if self._head_bytes > self._limits.head_bytes:
+                self._refuse(431, InvalidArgumentError(f"Headers must fit {self._limits.head_bytes} bytes."))
+            elif self._timer is None:
+                self._timer = self.loop.call_later(self._limits.head_timeout, self._head_timed_out)
+        elif self.cycle.more_body:
+            if self._timer is None:
+                self._timer = self.loop.call_later(self._limits.body_timeout, self._body_timed_out, self.cycle)
+        elif self._timer is not None:
+            self._stop_timer()
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
-        self._stop_head_timer()
+        if self._timer is not None:
+            self._stop_timer()
         before = self.cycle
         super().on_headers_complete()
         if before is not None and not before.response_complete:
@@ -81,7 +93,7 @@ class Connection(HttpToolsProtocol):
             self._earlier.append(before)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_head_timer()
+        self._stop_timer()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
         for cycle in self._earlier:
@@ -93,36 +105,39 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # says no more than that it is invalid
         """Answer bytes that are not HTTP/1.1; called by uvicorn."""
-        if not self._between_requests() and self.cycle.response_started:
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             # A status line in the middle of a response would be read as part of it.
             self.transport.close()
             return
         self._refuse(
-            400, InvalidArgumentError("this is not HTTP/1.1; this port speaks neither TLS nor HTTP/2 nor gRPC")
+            400, InvalidArgumentError("This is not HTTP/1.1; this port speaks neither TLS nor HTTP/2 nor gRPC.")
         )
 
     def abort(self) -> None:
         """Close without waiting for a peer that does not read."""
         self.transport.abort()
 
-    def _between_requests(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _start_head_timer(self) -> None:
-        self._head_timer = self.loop.call_later(self._limits.head_timeout, self._head_timed_out)
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _head_timed_out(self) -> None:
-        self._head_timer = None
+        self._timer = None
         if self._head_bytes:
-            seconds = self._limits.head_timeout
-            self._refuse(408, InvalidArgumentError(f"the request's headers did not arrive within {seconds:g} s"))
+            self._refuse_late("headers", self._limits.head_timeout)
         else:
             self.transport.close()
+
+    def _body_timed_out(self, cycle: RequestResponseCycle) -> None:
+        self._timer = None
+        if cycle.response_started:
+            self.transport.close()
+        else:
+            self._refuse_late("body", self._limits.body_timeout)
+
+    def _refuse_late(self, part: str, seconds: float) -> None:
+        self._refuse(408, InvalidArgumentError(f"The {part} of the request did not arrive within {seconds:g} s."))
 
     def _refuse(self, status: int, error: A2AError) -> None:
         body = orjson.dumps(error_body(error))

@@ -60,8 +60,11 @@ class Exchange:
 
 def _parameters(scope: Scope) -> dict[str, str]:
     """The headers as service parameters (3.2.6): names in lower case, repeated ones joined with a comma."""
-    found: dict[str, str] = {}
-    for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        found[name] = f"{found[name]},{value}" if name in found else value
+    headers: list[Header] = scope["headers"]
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    if len(found) < len(headers):
+        found.clear()
+        for raw_name, raw_value in headers:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            found[name] = f"{found[name]},{value}" if name in found else value
     return found

@@ -38,10 +38,10 @@ def check_json(parameters: Mapping[str, str], accepted: frozenset[str]) -> None:
     encoding = parameters.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", ""):
         raise UnsupportedMediaTypeError(
-            f"Content-Encoding {excerpt(encoding, 64)} is not accepted; send the body uncompressed"
+            f"Content-Encoding {excerpt(encoding, 64)} is not accepted; send the body uncompressed."
         )
     content_type = parameters.get("content-type", "")
     if content_type and media_type(content_type) not in accepted:
         raise UnsupportedMediaTypeError(
-            f"Content-Type {excerpt(content_type, 64)} is not accepted; send {' or '.join(sorted(accepted))}"
+            f"Content-Type {excerpt(content_type, 64)} is not accepted; send {' or '.join(sorted(accepted))}."
         )

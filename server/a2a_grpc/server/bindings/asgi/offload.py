@@ -1,8 +1,6 @@
 """Keeping the event loop free of large pieces of JSON."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
 
 from google.protobuf.message import Message
 
@@ -11,13 +9,6 @@ from a2a_grpc.wire.protojson import dumps
 OFFLOAD_BYTES = 128 * 1024
 """From this size on, JSON is read and written in a thread. It takes milliseconds then, and all streams would wait; a
 thread gives the interpreter back every 5 ms."""
-
-T = TypeVar("T")
-
-
-async def read(size: int, parse: Callable[[], T]) -> T:
-    """What `parse` makes of `size` bytes of JSON."""
-    return parse() if size < OFFLOAD_BYTES else await asyncio.to_thread(parse)
 
 
 async def dump(message: Message) -> bytes:

@@ -24,7 +24,7 @@ def read_query(exchange: Exchange) -> Query:
         fields = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except ValueError:
         raise InvalidArgumentError(
-            f"the query of the URL cannot be read: at most {_MAX_FIELDS} parameters, percent-encoded UTF-8"
+            f"The query of the URL cannot be read: at most {_MAX_FIELDS} parameters, percent-encoded UTF-8."
         ) from None
     query: Query = []
     for name, value in fields:

@@ -120,7 +120,7 @@ class EventStream:
             failure = _shutting_down()
         except Exception:  # noqa: BLE001  # whatever it was, the reader must not take the cut for the end
             _log.exception("an event stream failed")
-            failure = InternalError("the stream failed; the task may still go on")
+            failure = InternalError("The stream failed; the task may still go on.")
         async with asyncio.timeout(_FAREWELL_TIMEOUT if self._draining else None):
             await self._finish(failure)
 
@@ -151,4 +151,4 @@ def _frame(seq: int, data: bytes) -> bytes:
 
 
 def _shutting_down() -> UnavailableError:
-    return UnavailableError("the server is shutting down; subscribe to the task again", retry_after=1.0)
+    return UnavailableError("The server is shutting down; subscribe to the task again.", retry_after=1.0)

@@ -63,7 +63,7 @@ class _CallerWatch:
                 raise CallerGoneError from None
             if draining(self._exchange.scope).started:
                 raise UnavailableError(
-                    "the server is shutting down before this call was answered; ask for its task on another one"
+                    "The server shut down before this call was answered; what it has started goes on."
                 ) from None
 
     def _start(self) -> None:

@@ -1,5 +1,6 @@
 """The gateway: routes a request, reads its message, runs the call, writes the answer."""
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import CallerGoneError, Exchange
 from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
 from a2a_grpc.server.bindings.asgi.media import check_json, response_type
-from a2a_grpc.server.bindings.asgi.offload import dump, read
+from a2a_grpc.server.bindings.asgi.offload import OFFLOAD_BYTES, dump
 from a2a_grpc.server.bindings.asgi.query import Query, read_query
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Header, Receive, Scope, Send
@@ -39,21 +40,19 @@ def create_app(
     max_message_bytes: int = 4 * 1024 * 1024,
     max_nesting: int = DEFAULT_NESTING,
     heartbeat: float = 15.0,
-    body_timeout: float = 60.0,
     cors: Cors | None = None,
     challenge: str = "Bearer",
 ) -> App:
     """The gateway as an ASGI app.
 
-    `max_message_bytes` is the size of the protobuf; `max_nesting` the levels of free-form data; `heartbeat` and
-    `body_timeout` are seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
+    `max_message_bytes` is the size of the protobuf; `max_nesting` the levels of free-form data; `heartbeat` is in
+    seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
     """
     return _Gateway(
         handler=handler,
         max_message_bytes=max_message_bytes,
         max_nesting=max_nesting,
         heartbeat=heartbeat,
-        body_timeout=body_timeout,
         cors=cors or Cors(),
         challenge=challenge.encode("latin-1"),
     )
@@ -65,7 +64,6 @@ class _Gateway:
     max_message_bytes: int
     max_nesting: int
     heartbeat: float
-    body_timeout: float
     cors: Cors
     challenge: bytes
 
@@ -84,7 +82,7 @@ class _Gateway:
             _log.exception("%s %s failed", exchange.verb, scope["path"])
             if exchange.responded:
                 raise
-            await self._fail(exchange, InternalError("the request could not be handled"))
+            await self._fail(exchange, InternalError("The request could not be handled."))
 
     async def _serve(self, exchange: Exchange) -> None:
         match = _route(exchange)
@@ -110,10 +108,11 @@ class _Gateway:
             # A body of these verbs has no meaning (RFC 9110 section 9.3.1); 11.5 puts their parameters into the URL.
             return rules.build_request(match, query, None, self.max_nesting)
         check_json(exchange.parameters, _BODY_TYPES)
-        body = await read_body(
-            exchange.receive, exchange.parameters, limit=body_limit(self.max_message_bytes), timeout=self.body_timeout
-        )
-        request = await read(len(body), partial(rules.build_request, match, query, body, self.max_nesting))
+        body = await read_body(exchange.receive, exchange.parameters, body_limit(self.max_message_bytes))
+        if len(body) < OFFLOAD_BYTES:
+            request = rules.build_request(match, query, body, self.max_nesting)
+        else:
+            request = await asyncio.to_thread(rules.build_request, match, query, body, self.max_nesting)
         check_size(request.ByteSize(), self.max_message_bytes)
         return request
 
@@ -130,14 +129,26 @@ class _Gateway:
         await exchange.respond(error.kind.http, _response_type(exchange), _encode_error(error), headers)
 
 
+# Paths without fields always mean the same.
+_LITERAL_ROUTES = {
+    (route.verb, path): rules.match(route.verb, path)
+    for route in rules.ROUTES
+    if not route.fields
+    for path in [b"".join(b"/" + segment.literal.encode() for segment in route.segments) + route.action.encode()]
+}
+
+
 def _route(exchange: Exchange) -> rules.Match:
     raw_path: bytes = exchange.scope["raw_path"]
+    literal = _LITERAL_ROUTES.get((exchange.verb, raw_path))
+    if literal is not None:
+        return literal
     if exchange.verb != "HEAD":
         return rules.match(exchange.verb, raw_path)
     match = rules.match("GET", raw_path)
     if rules.OPERATIONS[match.method].streaming:
         # The head of a stream is only known with its first event.
-        raise MethodNotAllowedError("a stream has no HEAD", metadata={"allow": "GET, POST"})
+        raise MethodNotAllowedError("A stream has no HEAD.", metadata={"allow": "GET, POST"})
     return match
 
 

@@ -10,10 +10,10 @@ Decisions where JSON-RPC 2.0, HTTP and section 9 leave room:
 * Batches are refused, as in section 9, which has single requests only. Params are an object; null stands for none.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
 
 from google.protobuf.message import Message
 
@@ -22,7 +22,7 @@ from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import CallerGoneError, Exchange
 from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON, check_json
-from a2a_grpc.server.bindings.asgi.offload import dump, read
+from a2a_grpc.server.bindings.asgi.offload import OFFLOAD_BYTES, dump
 from a2a_grpc.server.bindings.asgi.query import read_query
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
@@ -71,21 +71,19 @@ def create_app(
     max_message_bytes: int = 4 * 1024 * 1024,
     max_nesting: int = DEFAULT_NESTING,
     heartbeat: float = 15.0,
-    body_timeout: float = 60.0,
     cors: Cors | None = None,
     challenge: str = "Bearer",
 ) -> App:
     """The endpoint as an ASGI app, whatever path it is mounted at.
 
     `max_message_bytes` is the size of the params as protobuf; `max_nesting` the levels of free-form data; `heartbeat`
-    and `body_timeout` are seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
+    is in seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
     """
     return _Endpoint(
         handler=handler,
         max_message_bytes=max_message_bytes,
         max_nesting=max_nesting,
         heartbeat=heartbeat,
-        body_timeout=body_timeout,
         cors=cors or Cors(),
         challenge=challenge.encode("latin-1"),
     )
@@ -97,7 +95,6 @@ class _Endpoint:
     max_message_bytes: int
     max_nesting: int
     heartbeat: float
-    body_timeout: float
     cors: Cors
     challenge: bytes
 
@@ -131,29 +128,31 @@ class _Round:
             _log.exception("a JSON-RPC request failed")
             if self._exchange.responded:
                 raise
-            await self._fail(InternalError("the request could not be handled"))
+            await self._fail(InternalError("The request could not be handled."))
 
     async def _answer(self) -> None:
-        exchange, endpoint = self._exchange, self._endpoint
+        exchange, endpoint, limit = self._exchange, self._endpoint, self._endpoint.max_nesting
         read_query(exchange)  # for the version, which may stand in the URL
         if has_body(exchange.parameters):
             check_json(exchange.parameters, _BODY_TYPES)
-        body = await read_body(
-            exchange.receive,
-            exchange.parameters,
-            limit=body_limit(endpoint.max_message_bytes),
-            timeout=endpoint.body_timeout,
-        )
-        value = await read(len(body), partial(parse, body, endpoint.max_nesting))
-        self._id = response_id(value)
-        request = read_request(value)
+        body = await read_body(exchange.receive, exchange.parameters, body_limit(endpoint.max_message_bytes))
+        is_large = len(body) >= OFFLOAD_BYTES
+        value = await asyncio.to_thread(parse, body, limit) if is_large else parse(body, limit)
+        try:
+            request = read_request(value)
+        except A2AError:
+            self._id = response_id(value)
+            raise
         self._id = request.id
         operation = OPERATIONS.get(request.method)
         if operation is None:
             raise MethodNotFoundError(
-                f"there is no method {excerpt(request.method, 64)}; the methods of A2A 1.0 are named like SendMessage"
+                f"There is no method {excerpt(request.method, 64)}; the methods of A2A 1.0 are named like SendMessage."
             )
-        message = await read(len(body), partial(from_dict, request.params, operation.request, endpoint.max_nesting))
+        if is_large:
+            message = await asyncio.to_thread(from_dict, request.params, operation.request, limit)
+        else:
+            message = from_dict(request.params, operation.request, limit)
         check_size(message.ByteSize(), endpoint.max_message_bytes)
         await self._call(operation, message)
 
@@ -188,7 +187,7 @@ class _Round:
     async def _answer_other_verb(self) -> None:
         exchange = self._exchange
         wrong_verb = MethodNotAllowedError(
-            "JSON-RPC requests are sent with POST; the agent card is at /.well-known/agent-card.json",
+            "JSON-RPC requests are sent with POST; the agent card is at /.well-known/agent-card.json.",
             metadata={"allow": "POST"},
         )
         if exchange.verb != "OPTIONS":

@@ -35,19 +35,19 @@ def response_id(value: object) -> bytes:
 def read_request(value: object) -> Request:
     """The request object that `value`, a parsed body, is. Raises InvalidRequestError."""
     if isinstance(value, list):
-        raise InvalidRequestError("batches are not supported; send one request object at a time")
+        raise InvalidRequestError("Batches are not supported; send one request object at a time.")
     if not isinstance(value, dict):
-        raise InvalidRequestError("a JSON-RPC request is an object")
+        raise InvalidRequestError("A JSON-RPC request is an object.")
     if isinstance(value, DuplicateKeys):
-        raise InvalidRequestError("the request object names a member twice")
+        raise InvalidRequestError("The request object names a member twice.")
     if value.get("jsonrpc") != "2.0":
-        raise InvalidRequestError('the member "jsonrpc" must be "2.0"')
+        raise InvalidRequestError('The member "jsonrpc" must be "2.0".')
     identifier = _encode_id(value["id"]) if "id" in value else None
     if "id" in value and identifier is None:
-        raise InvalidRequestError("the id must be a string, a number or null")
+        raise InvalidRequestError("The id must be a string, a number or null.")
     method = value.get("method")
     if not isinstance(method, str):
-        raise InvalidRequestError('the member "method" must be a string')
+        raise InvalidRequestError('The member "method" must be a string.')
     params = value.get("params")
     return Request(method, {} if params is None else params, identifier)
 
