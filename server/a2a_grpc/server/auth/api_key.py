@@ -1,7 +1,7 @@
 """API keys in a header (4.5.2): the check, and the scheme as the card declares it."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
@@ -15,9 +15,9 @@ SCHEME = "apiKey"
 class ApiKeys:
     """Callers known by a key. Without any key configured everybody is anonymous."""
 
-    def __init__(self, hashes: Mapping[str, str], header: str) -> None:
-        """`hashes`: the caller's name to the SHA-256 of its key, in hexadecimal; `header`: where the key is sent."""
-        self._hashes = [(name, bytes.fromhex(digest)) for name, digest in hashes.items()]
+    def __init__(self, digests: Iterable[tuple[str, str]], header: str) -> None:
+        """`digests`: callers and the SHA-256 of their keys, in hexadecimal; `header`: where the key is sent."""
+        self._hashes = [(name, bytes.fromhex(digest)) for name, digest in digests]
         self._header = header.lower()
 
     async def authenticate(self, parameters: Mapping[str, str]) -> Principal:

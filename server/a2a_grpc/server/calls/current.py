@@ -1,5 +1,6 @@
 """What the steps of the pipeline know and find out about one call."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
@@ -16,5 +17,8 @@ class Current:
     request: Message
     streaming: bool
     request_id: str = ""
+    begun: float = 0.0
+    """When the call came, by time.perf_counter()."""
+    deadline: asyncio.Timeout | None = None
     principal: Principal = field(default=ANONYMOUS)
     extensions: tuple[str, ...] = ()

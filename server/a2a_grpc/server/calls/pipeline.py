@@ -1,7 +1,7 @@
 """The one way into the operations, the same for every binding."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 
 from google.protobuf.message import Message
 
@@ -36,25 +36,49 @@ class Pipeline:
             raise ValueError("the steps are not those of CHAIN in its order")
         self._operations = operations
         self._chain = tuple(chain)
+        # Most steps have nothing to do on the way out; asking each of them would cost more than what they do.
+        self._leaving = [step for step in self._chain if type(step).leave is not steps.Step.leave]
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a unary call. Raises: A2AError and nothing else."""
         current = Current(call=call, request=request, streaming=False)
-        async with AsyncExitStack() as stack:
+        entered = 0
+        try:
             for step in self._chain:
-                await stack.enter_async_context(step(current))
-            return await self._operations.unary[method](request, _caller(current))
+                entered += 1
+                await step.enter(current)
+            response = await self._operations.unary[method](request, _caller(current))
+        except BaseException as error:
+            await self._leave(current, entered, error)
+            raise  # not reached: _leave raises what the caller is to see
+        await self._leave(current, entered, None)
+        return response
 
     async def stream(self, method: str, request: Message, call: Call) -> AsyncIterator[Event]:
         """Answer a streaming call. Raises: A2AError and nothing else, before the first event where it can be known."""
         current = Current(call=call, request=request, streaming=True)
-        async with AsyncExitStack() as stack:
+        entered = 0
+        try:
             for step in self._chain:
-                await stack.enter_async_context(step(current))
-            events = self._operations.streams[method](request, _caller(current))
-            async with aclosing(events):
+                entered += 1
+                await step.enter(current)
+            async with aclosing(self._operations.streams[method](request, _caller(current))) as events:
                 async for event in events:
                     yield event
+        except BaseException as error:
+            await self._leave(current, entered, error)
+            raise  # not reached: _leave raises what the caller is to see
+        await self._leave(current, entered, None)
+
+    async def _leave(self, current: Current, entered: int, error: BaseException | None) -> None:
+        """Show the outcome to the steps that were entered, innermost first, and raise what they make of it."""
+        outcome = error
+        within = self._chain[:entered]
+        for step in reversed(self._leaving):
+            if step in within:
+                outcome = await step.leave(current, outcome)
+        if outcome is not None:
+            raise outcome from (error if outcome is not error else outcome.__cause__)
 
 
 def _caller(current: Current) -> Caller:

@@ -1,13 +1,13 @@
-"""The steps around every call. Each is one async context manager over `Current`; their order is `pipeline.CHAIN`."""
+"""The steps around every call: what each does before the operation, and what it makes of the outcome.
+
+Their order is `pipeline.CHAIN`. Each class names the steps that must come before it, and its docstring says why.
+"""
 
 import asyncio
-import contextlib
 import logging
 import re
 import time
-import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from a2a_grpc.pb import a2a_pb2
@@ -35,6 +35,7 @@ from a2a_grpc.wire.headers import (
 from a2a_grpc.server.auth.api_key import ApiKeys
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.core import ids
 from a2a_grpc.server.store.errors import StoreUnavailableError
 
 log = logging.getLogger(__name__)
@@ -46,15 +47,17 @@ _SUPPORTED = parse_version(SUPPORTED_VERSION)
 
 
 class Step:
-    """Makes the context manager of one call. `after` names the steps that must come before this one, and why they must
-    is said in each class."""
+    """One step. `enter` is awaited on the way in; `leave` on the way out, for every step that was entered."""
 
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
 
-    def __call__(self, current: Current) -> AbstractAsyncContextManager[None]:
-        """The context manager around the rest of the call."""
-        raise NotImplementedError
+    async def enter(self, current: Current) -> None:
+        """Look at the call and note what later steps need. Raises: A2AError to refuse it."""
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        """See the outcome of everything inside: `error` or None; returns what is to be raised instead of it."""
+        return error
 
 
 class RequestId(Step):
@@ -62,12 +65,10 @@ class RequestId(Step):
 
     name = "request-id"
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
+    async def enter(self, current: Current) -> None:
         given = current.call.parameters.get(REQUEST_ID, "")
-        current.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        current.request_id = given if _REQUEST_ID.fullmatch(given) else ids.new_id()
         current.call.response_parameters[REQUEST_ID] = current.request_id
-        yield
 
 
 class AccessLog(Step):
@@ -76,31 +77,23 @@ class AccessLog(Step):
     name = "access-log"
     after = ("request-id",)
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
-        begun = time.perf_counter()
-        outcome = "OK"
-        try:
-            yield
-        except A2AError as error:
-            outcome = error.kind.reason
-            raise
-        except (asyncio.CancelledError, GeneratorExit):
-            outcome = "CANCELLED"
-            raise
-        finally:
-            level = logging.DEBUG if outcome in {"OK", "CANCELLED"} else logging.INFO
-            if access_log.isEnabledFor(level):
-                access_log.log(
-                    level,
-                    "%s over %s from %s: %s in %.1f ms (request %s)",
-                    current.call.method,
-                    current.call.binding,
-                    current.call.peer or "unknown",
-                    outcome,
-                    1000 * (time.perf_counter() - begun),
-                    current.request_id,
-                )
+    async def enter(self, current: Current) -> None:
+        current.begun = time.perf_counter()
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        level = logging.INFO if isinstance(error, A2AError) else logging.DEBUG
+        if access_log.isEnabledFor(level):
+            access_log.log(
+                level,
+                "%s over %s from %s: %s in %.1f ms (request %s)",
+                current.call.method,
+                current.call.binding,
+                current.call.peer or "unknown",
+                _outcome(error),
+                1000 * (time.perf_counter() - current.begun),
+                current.request_id,
+            )
+        return error
 
 
 class Errors(Step):
@@ -109,22 +102,16 @@ class Errors(Step):
     name = "errors"
     after = ("access-log",)
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
-        try:
-            yield
-        except A2AError:
-            raise
-        except StoreUnavailableError as error:
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if not isinstance(error, Exception) or isinstance(error, A2AError):
+            return error
+        if isinstance(error, StoreUnavailableError):
             log.warning("%s (request %s): %s", current.call.method, current.request_id, error)
-            raise UnavailableError(
+            return UnavailableError(
                 "The task store does not answer at the moment; send the same call again.", retry_after=_RETRY_AFTER
-            ) from error
-        except Exception as error:
-            log.exception("%s failed (request %s)", current.call.method, current.request_id)
-            raise InternalError(
-                f"The server failed; its log says more under the request id {current.request_id}."
-            ) from error
+            )
+        log.error("%s failed (request %s)", current.call.method, current.request_id, exc_info=error)
+        return InternalError(f"The server failed; its log says more under the request id {current.request_id}.")
 
 
 class Deadline(Step):
@@ -133,20 +120,21 @@ class Deadline(Step):
     name = "deadline"
     after = ("errors",)
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
-        if current.streaming or current.call.timeout is None:
-            yield
-            return
+    async def enter(self, current: Current) -> None:
+        if current.call.timeout is not None and not current.streaming:
+            current.deadline = asyncio.timeout(current.call.timeout)
+            await current.deadline.__aenter__()
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if current.deadline is None:
+            return error
         try:
-            async with asyncio.timeout(current.call.timeout) as limit:
-                yield
+            await current.deadline.__aexit__(type(error) if error else None, error, None)
         except TimeoutError:
-            if not limit.expired():
-                raise
-            raise DeadlineExceededError(
+            return DeadlineExceededError(
                 "The time the caller gave is up. A task that was started goes on; read it with GetTask."
-            ) from None
+            )
+        return error
 
 
 class Version(Step):
@@ -157,19 +145,18 @@ class Version(Step):
 
     def __init__(self, assumed: str | None) -> None:
         """`assumed`: the version of callers that send none; None: they are of 0.3, as the specification says."""
-        self._assumed = assumed
+        self._assumed = assumed or "0.3"
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
+    async def enter(self, current: Current) -> None:
         sent = current.call.parameters.get(A2A_VERSION, "").strip()
-        if parse_version(sent or self._assumed or "0.3") != _SUPPORTED:
-            wanted = f"version {excerpt(sent, 32)!r}" if sent else "no version, which means 0.3"
-            raise VersionNotSupportedError(
-                f"The call asks for {wanted}; this interface speaks {SUPPORTED_VERSION}. "
-                f"Send {A2A_VERSION}: {SUPPORTED_VERSION} as a header, as gRPC metadata, or in the query.",
-                metadata={"supported_versions": SUPPORTED_VERSION},
-            )
-        yield
+        if sent == SUPPORTED_VERSION or parse_version(sent or self._assumed) == _SUPPORTED:
+            return
+        wanted = f"version {excerpt(sent, 32)!r}" if sent else "no version, which means 0.3"
+        raise VersionNotSupportedError(
+            f"The call asks for {wanted}; this interface speaks {SUPPORTED_VERSION}. "
+            f"Send {A2A_VERSION}: {SUPPORTED_VERSION} as a header, as gRPC metadata, or in the query.",
+            metadata={"supported_versions": SUPPORTED_VERSION},
+        )
 
 
 class Authentication(Step):
@@ -181,10 +168,8 @@ class Authentication(Step):
     def __init__(self, keys: ApiKeys) -> None:
         self._keys = keys
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
+    async def enter(self, current: Current) -> None:
         current.principal = await self._keys.authenticate(current.call.parameters)
-        yield
 
 
 class Extensions(Step):
@@ -198,8 +183,7 @@ class Extensions(Step):
         self._declared = declared
         self._required = [uri for uri, required in declared.items() if required]
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
+    async def enter(self, current: Current) -> None:
         asked = parse_extensions(current.call.parameters.get(A2A_EXTENSIONS, ""))
         missing = [uri for uri in self._required if uri not in asked]
         if missing:
@@ -211,7 +195,6 @@ class Extensions(Step):
         current.extensions = tuple(uri for uri in asked if uri in self._declared)
         if current.extensions:
             current.call.response_parameters[A2A_EXTENSIONS] = format_extensions(current.extensions)
-        yield
 
 
 class Capabilities(Step):
@@ -223,18 +206,14 @@ class Capabilities(Step):
     def __init__(self, capabilities: a2a_pb2.AgentCapabilities) -> None:
         self._refusals: dict[str, Callable[[], A2AError]] = {}
         if not capabilities.streaming:
-            for method in ("SendStreamingMessage", "SubscribeToTask"):
-                self._refusals[method] = _no_streaming
+            self._refusals |= dict.fromkeys(("SendStreamingMessage", "SubscribeToTask"), _no_streaming)
         if not capabilities.extended_agent_card:
             self._refusals["GetExtendedAgentCard"] = _no_extended_card
         self._push = capabilities.push_notifications
         if not self._push:
-            for method in ("Create", "Get", "Delete"):
-                self._refusals[f"{method}TaskPushNotificationConfig"] = _no_push
-            self._refusals["ListTaskPushNotificationConfigs"] = _no_push
+            self._refusals |= dict.fromkeys(_PUSH_OPERATIONS, _no_push)
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
+    async def enter(self, current: Current) -> None:
         refusal = self._refusals.get(current.call.method)
         if refusal is not None:
             raise refusal()
@@ -245,7 +224,6 @@ class Capabilities(Step):
             and request.configuration.HasField("task_push_notification_config")
         ):
             raise _no_push()
-        yield
 
 
 class Validation(Step):
@@ -257,10 +235,22 @@ class Validation(Step):
     def __init__(self, validator: Validator) -> None:
         self._validator = validator
 
-    @contextlib.asynccontextmanager
-    async def __call__(self, current: Current) -> AsyncIterator[None]:
+    async def enter(self, current: Current) -> None:
         self._validator.check(current.request)
-        yield
+
+
+_PUSH_OPERATIONS = (
+    "CreateTaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig",
+    "ListTaskPushNotificationConfigs",
+    "DeleteTaskPushNotificationConfig",
+)
+
+
+def _outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "OK"
+    return error.kind.reason if isinstance(error, A2AError) else "CANCELLED"
 
 
 def _no_streaming() -> A2AError:

@@ -4,21 +4,22 @@ A task id carries the shard that holds the task, so that any replica finds it fr
 `<32 hexadecimal digits>-<shard in hexadecimal>`.
 """
 
+import os
 import re
-import uuid
+from functools import lru_cache
 from hashlib import blake2b
 
 _TASK_ID = re.compile(r"[0-9a-f]{32}-(0|[1-9a-f][0-9a-f]{0,3})")
 
 
 def new_id() -> str:
-    """A new unique id for a context, a message or an artifact."""
-    return str(uuid.uuid4())
+    """A new unique id for a context, a message, an artifact or a call: 32 hexadecimal digits, not to be guessed."""
+    return os.urandom(16).hex()
 
 
 def new_task_id(shard: int) -> str:
     """A new unique task id in `shard` (3.4.2: task ids come only from the server)."""
-    return f"{uuid.uuid4().hex}-{shard:x}"
+    return f"{os.urandom(16).hex()}-{shard:x}"
 
 
 def shard_of(task_id: str, shards: int) -> int | None:
@@ -35,6 +36,7 @@ def shard_for(key: str, shards: int) -> int:
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) % shards
 
 
+@lru_cache(maxsize=4096)
 def scope(*parts: str) -> str:
     """A short key for a tuple of strings, such as tenant and owner: 22 characters that don't collide.
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import enum
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
 
@@ -30,6 +31,21 @@ class Limits:
     cancel_grace: float
 
 
+class _Reason(enum.Enum):
+    """Why a turn is interrupted."""
+
+    CANCEL = enum.auto()
+    TIMEOUT = enum.auto()
+    STOP = enum.auto()
+    """The process ends: the turn is given back instead of being ended."""
+    LOST = enum.auto()
+    """Somebody else has the task, or nobody can reach it."""
+
+
+# The agent's function at work. It returns how the turn is to end, or None where that is written already.
+_Body: TypeAlias = "asyncio.Task[End] | asyncio.Task[End | None]"
+
+
 class Run:
     """The engine's side of a turn: it implements the turn's `Sink` and sees to it that every turn ends in a state."""
 
@@ -38,13 +54,10 @@ class Run:
         self._store = store
         self._limits = limits
         self.writer = writer
-        self._body: asyncio.Task[End] | None = None
         self._nudged = asyncio.Event()
-        self._cancel_asked = asyncio.Event()
-        self.stopping = False
-        """The process ends: the turn is given back instead of being ended."""
+        self._interrupted: asyncio.Future[_Reason] = asyncio.get_running_loop().create_future()
         writer.on_cancel = self.ask_cancel
-        writer.on_lost = self._interrupt
+        writer.on_lost = lambda: self._interrupt(_Reason.LOST)
 
     # -- the turns ---------------------------------------------------------------------------------------------------
 
@@ -59,9 +72,9 @@ class Run:
             return
         if stored.canceling:
             self.ask_cancel()
-        await self.adopt(skill, turn, asyncio.create_task(invoke(skill, turn), name=f"turn-{turn.task_id}"))
+        await self.adopt(skill, turn, self._start(skill, turn))
 
-    async def adopt(self, skill: Skill, turn: Turn, body: asyncio.Task[End]) -> None:
+    async def adopt(self, skill: Skill, turn: Turn, body: _Body) -> None:
         """Run turns, the first of which has begun already."""
         try:
             while True:
@@ -73,9 +86,9 @@ class Run:
                 if following is None:
                     return
                 skill, turn = following
-                body = asyncio.create_task(invoke(skill, turn), name=f"turn-{turn.task_id}")
-        except TurnOverError:
-            pass
+                body = self._start(skill, turn)
+        except (TurnOverError, StoreUnavailableError) as error:
+            log.warning("task %s: the run is over: %s", self.writer.task_id, error)
         finally:
             self.writer.close()
 
@@ -110,28 +123,45 @@ class Run:
         turn = self.make_turn(origin, attempt=1, checkpoint=stored.checkpoint, history=_before(stored, origin))
         return self._agent.pick(origin.message), turn
 
-    async def _finish(self, skill: Skill, turn: Turn, body: asyncio.Task[End]) -> None:
-        """Wait for the turn's function, and write what its end means."""
-        self._body = body
-        limit = skill.timeout if skill.timeout is not None else self._limits.turn_timeout
-        asked = asyncio.create_task(self._cancel_asked.wait())
-        try:
-            await asyncio.wait({body, asked}, timeout=limit or None, return_when=asyncio.FIRST_COMPLETED)
-            if self.stopping or self.writer.abandoned:
-                await self._stop(body)
-                return
-            if self._cancel_asked.is_set():
-                await self._end(await self._cancel(turn, body))
-            elif body.done():
-                await self._end(body.result() if not body.cancelled() else End(states.FAILED, FAILED_TEXT))
-            else:
-                await self._stop(body)
-                await self._end(End(states.FAILED, f"The agent did not finish within {limit:g} seconds."))
-        finally:
-            asked.cancel()
-            self._body = None
+    def _start(self, skill: Skill, turn: Turn) -> _Body:
+        return asyncio.create_task(self._invoke(skill, turn), name=f"turn-{turn.task_id}")
 
-    async def _cancel(self, turn: Turn, body: asyncio.Task[End]) -> End:
+    async def _invoke(self, skill: Skill, turn: Turn) -> End | None:
+        """Run the function and write what its end means in the same breath: it goes with the function's last events."""
+        end = await invoke(skill, turn)
+        if not self._interrupted.done():
+            self._write_end(end)
+            return None
+        return end
+
+    async def _finish(self, skill: Skill, turn: Turn, body: _Body) -> None:
+        """Wait for the turn's function, or for a reason not to, and see that the turn has an end."""
+        loop = asyncio.get_running_loop()
+        limit = skill.timeout if skill.timeout is not None else self._limits.turn_timeout
+        timer = loop.call_later(limit, self._interrupt, _Reason.TIMEOUT) if limit else None
+        over = loop.create_future()
+        wake = lambda _: over.done() or over.set_result(None)  # noqa: E731
+        body.add_done_callback(wake)
+        self._interrupted.add_done_callback(wake)
+        try:
+            await over
+            reason = self._interrupted.result() if self._interrupted.done() else None
+            match reason:
+                case None:
+                    await self._end(body.result() if not body.cancelled() else End(states.FAILED, FAILED_TEXT))
+                case _Reason.CANCEL:
+                    await self._end(await self._cancel(turn, body))
+                case _Reason.TIMEOUT:
+                    await self._stop(body)
+                    await self._end(End(states.FAILED, f"The agent did not finish within {limit:g} seconds."))
+                case _Reason.STOP | _Reason.LOST:
+                    await self._stop(body)
+        finally:
+            self._interrupted.remove_done_callback(wake)
+            if timer is not None:
+                timer.cancel()
+
+    async def _cancel(self, turn: Turn, body: _Body) -> End:
         """Cancel the function, let the author's hook have the last word, and end canceled whatever they do."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.cancel_grace):
@@ -148,21 +178,27 @@ class Run:
         except (Exception, SystemExit):
             log.exception("task %s: the agent's cancel hook failed", self.writer.task_id)
 
-    async def _stop(self, body: asyncio.Task[End]) -> None:
+    async def _stop(self, body: _Body) -> None:
         """Cancel the function and wait, for the grace at most, until it has gone."""
         body.cancel()
         done, _ = await asyncio.wait({body}, timeout=self._limits.cancel_grace)
         if not done:
             log.warning("task %s: the agent swallows its cancellation and is left alone", self.writer.task_id)
 
-    async def _end(self, end: End) -> None:
+    async def _end(self, end: End | None) -> None:
+        """Wait until the end of the turn is stored; `end` is written first where the function has not done it."""
+        if end is not None:
+            self._write_end(end)
+        with contextlib.suppress(TurnOverError):
+            await self.writer.flush()
+
+    def _write_end(self, end: End) -> None:
         """Write the state that `end` stands for, unless the turn parked or ended the task itself."""
         with contextlib.suppress(TurnOverError):
             if self.writer.state in states.INTERRUPTED and end.state == states.COMPLETED:
                 self.writer.release()
             elif self.writer.state not in states.TERMINAL:
                 self.writer.emit(self._status(end.state, end.words))
-            await self.writer.flush()
 
     def _status(self, state: a2a_pb2.TaskState, words: str | None = None) -> a2a_pb2.StreamResponse:
         message = None
@@ -180,20 +216,19 @@ class Run:
 
     def ask_cancel(self) -> None:
         """A caller wants this task canceled."""
-        self._cancel_asked.set()
+        self._interrupt(_Reason.CANCEL)
+
+    def stop(self) -> None:
+        """The process ends: interrupt the turn without ending its task."""
+        self._interrupt(_Reason.STOP)
 
     def nudge(self) -> None:
         """A message may be waiting."""
         self._nudged.set()
 
-    def stop(self) -> None:
-        """The process ends: interrupt the turn without ending its task."""
-        self.stopping = True
-        self._cancel_asked.set()
-
-    def _interrupt(self) -> None:
-        if self._body is not None:
-            self._body.cancel()
+    def _interrupt(self, reason: "_Reason") -> None:
+        if not self._interrupted.done():
+            self._interrupted.set_result(reason)
 
     # -- the turn's Sink ---------------------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 """From a request that is well formed to a message that its agent can take (3.1.1, 3.4)."""
 
-import uuid
 from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import ContentTypeNotSupportedError, InternalError, InvalidArgumentError, Violation
 
 from a2a_grpc.server.agents import Agent, Skill
+from a2a_grpc.server.core import ids
 from a2a_grpc.server.engine.engine import Accepted, Engine, Intake
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
@@ -65,7 +65,7 @@ class Inlet:
             raise InternalError("The agent has no skill for this message.") from error
 
     def _dedupe(self, request: a2a_pb2.SendMessageRequest) -> Dedupe:
-        call_id = uuid.uuid4().hex
+        call_id = ids.new_id()
         if not self._window_ms:
             return Dedupe(message_id=call_id, digest="-", window_ms=_OWN_RETRY_MS, call_id=call_id)
         said = a2a_pb2.SendMessageRequest(message=request.message, metadata=request.metadata)

@@ -229,6 +229,15 @@ class EngineSettings(Group):
         Field(ge=1),
         Variable(name="A2A_MAX_TURNS", doc="Turns that run at the same time in this process. More wait their turn."),
     ] = 100
+    max_ready: Annotated[
+        int,
+        Field(ge=1),
+        Variable(
+            name="A2A_MAX_READY",
+            doc="Turns that may wait for a replica, in each shard. Beyond that messages are refused, and nothing is "
+            "stored.",
+        ),
+    ] = 10_000
     turn_timeout: Annotated[
         Seconds,
         Variable(

@@ -21,7 +21,6 @@ def follow_client(url: str) -> Redis:
         url,
         socket_timeout=None,
         socket_connect_timeout=_CONNECT_TIMEOUT,
-        socket_keepalive=True,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
     )

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import (
-    AuthenticationError,
     ClusterDownError,
     MasterDownError,
     NoScriptError,
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 Argument = str | bytes | int
 
-# Replies of a server that is not able to serve just now: a failover, a full memory, a disk that cannot be written.
-_TRANSIENT = (ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError, OutOfMemoryError)
+# Replies of a server that is not able to serve just now: it lacks the script, a failover, a full memory, a broken disk.
+_TRANSIENT = (NoScriptError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError, OutOfMemoryError)
 _TRANSIENT_PREFIXES = ("MISCONF", "NOREPLICAS", "LOADING")
 _LOST = (RedisConnectionError, RedisTimeoutError, OSError, TimeoutError)
 _MAX_BATCH = 256
@@ -117,17 +117,16 @@ class Pipeline:
             async with asyncio.timeout(max(0.01, patience)):
                 connection = await self._connected()
                 await connection.send_packed_command(  # type: ignore[no-untyped-call]
-                    connection.pack_commands([call.command for call in batch]),  # type: ignore[no-untyped-call]
-                    check_health=False,
+                    b"".join(pack_command(call.command) for call in batch), check_health=False
                 )
                 for call in batch:
                     try:
                         reply = await connection.read_response()  # type: ignore[no-untyped-call]
                     except ResponseError as error:
                         reply = error
-                    answered += 1
                     if not _settle(call, reply):
                         again.append(call)
+                    answered += 1
             await self._load_missing(again)
         except _LOST as error:
             log.warning("lost the store in the middle of %d calls: %s", len(batch) - answered, error or "no answer")
@@ -176,13 +175,13 @@ class Pipeline:
 
 def _settle(call: _Call, reply: Any) -> bool:
     """Answer `call`; False where it must be sent again."""
-    if isinstance(reply, NoScriptError | _TRANSIENT) or (
+    if isinstance(reply, _TRANSIENT) or (
         isinstance(reply, ResponseError) and str(reply).startswith(_TRANSIENT_PREFIXES)
     ):
         return call.reply.done()
     if call.reply.done():
         return True
-    if isinstance(reply, AuthenticationError | RedisError):
+    if isinstance(reply, RedisError):
         call.reply.set_exception(reply)
     else:
         call.reply.set_result(reply)

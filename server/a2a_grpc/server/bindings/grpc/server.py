@@ -96,6 +96,7 @@ def create_server(
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.keepalive_time_ms", round(keepalive.idle * 1000)),
             ("grpc.keepalive_timeout_ms", round(keepalive.timeout * 1000)),
+            ("grpc.http2.ping_timeout_ms", round(keepalive.timeout * 1000)),  # the one that counts; a minute by default
             # Half the promised interval: a ping that the network delayed makes the next one look too early.
             ("grpc.http2.min_ping_interval_without_data_ms", round(keepalive.accept_every * 500)),
         ),

@@ -26,6 +26,7 @@ _OPTIONS: Final = (
     # A dead upstream must show in seconds, on an idle connection too; our servers accept a ping every 10 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # the one that counts; a minute by default
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.min_reconnect_backoff_ms", 2_000),  # also the limit of one attempt to connect
     ("grpc.initial_reconnect_backoff_ms", 100),

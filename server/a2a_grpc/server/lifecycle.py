@@ -1,0 +1,100 @@
+"""What goes on in the background of a service, from the first try to reach its store to the last signal."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+
+from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.engine.engine import Engine
+from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.tail import LogTail
+from a2a_grpc.server.store.tasks import TaskStore
+
+log = logging.getLogger(__name__)
+
+_PROBE_INTERVAL = 1.0
+_PURGE_INTERVAL = 5.0
+
+
+class StoreWatch:
+    """Keeps the readiness true to the store: the component `store` while it takes writes, `events` while it is followed.
+
+    The service starts without its store and waits for it; it is not ready meanwhile, and not restarted for it (B103).
+    """
+
+    def __init__(self, store: TaskStore, tail: LogTail, engine: Engine, readiness: Readiness) -> None:
+        self._store = store
+        self._tail = tail
+        self._engine = engine
+        self._readiness = readiness
+        readiness.set("store", False, "not reached yet")
+        readiness.set("events", False, "not followed yet")
+
+    async def run(self, on_reached: Callable[[], Awaitable[None]]) -> None:
+        """Reach the store, start what needs it, call `on_reached`, then watch it for as long as the process lives.
+
+        Raises: StoreMisconfiguredError where the store can be reached and not be used.
+        """
+        await self._tail.start()
+        while True:
+            try:
+                await self._store.check()
+                break
+            except StoreUnavailableError as error:
+                self._note(error)
+                await asyncio.sleep(_PROBE_INTERVAL)
+        await on_reached()
+        await self._engine.start()
+        while True:
+            self._note(await self._probe())
+            await asyncio.sleep(_PROBE_INTERVAL)
+
+    async def _probe(self) -> StoreUnavailableError | None:
+        try:
+            await self._store.ping()
+        except StoreUnavailableError as error:
+            return error
+        return None
+
+    def _note(self, error: StoreUnavailableError | None) -> None:
+        was_ready = self._readiness.ready
+        self._readiness.set("store", error is None, str(error or ""))
+        followed = self._tail.connected
+        self._readiness.set("events", followed, "the connection that follows the store is down")
+        if self._readiness.ready != was_ready:
+            log.info("ready" if self._readiness.ready else "not ready: %s" % self._readiness.snapshot())
+
+
+async def purge_forever(store: TaskStore) -> None:
+    """Erase tasks whose retention has ended, for as long as the process lives; any replica may do it."""
+    while True:
+        await asyncio.sleep(_PURGE_INTERVAL)
+        try:
+            while await store.purge():
+                pass
+        except StoreUnavailableError:
+            continue
+        except Exception:
+            log.exception("purging failed")
+
+
+@contextlib.contextmanager
+def stop_signals() -> "contextlib.AbstractContextManager[asyncio.Event]":  # type: ignore[misc]
+    """An event that SIGTERM or SIGINT sets. The second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+
+    def stop(number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
+        stopped.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield stopped
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

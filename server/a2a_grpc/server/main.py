@@ -1,0 +1,303 @@
+"""Composition: settings and an agent become a running service. Nothing is decided here."""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a_grpc.pb import a2a_pb2
+
+from a2a_grpc.server import logs
+from a2a_grpc.server.agents import Agent
+from a2a_grpc.server.agents.loading import load_agent
+from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server.bindings import http, jsonrpc
+from a2a_grpc.server.bindings.asgi.card import CardEndpoint
+from a2a_grpc.server.bindings.asgi.cors import Cors
+from a2a_grpc.server.bindings.asgi.health import Health
+from a2a_grpc.server.bindings.asgi.listener import HttpListener
+from a2a_grpc.server.bindings.asgi.router import Router
+from a2a_grpc.server.bindings.grpc.server import Keepalive, create_server
+from a2a_grpc.server.bindings.upstream.upstream import Upstream
+from a2a_grpc.server.calls import steps
+from a2a_grpc.server.calls.handler import Handler
+from a2a_grpc.server.calls.pipeline import Pipeline
+from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.card.interfaces import with_interfaces
+from a2a_grpc.server.card.published import CardSource, PublishedCard, publish
+from a2a_grpc.server.card.validation import validate
+from a2a_grpc.server.core import ids
+from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.engine.engine import Engine
+from a2a_grpc.server.engine.run import Limits
+from a2a_grpc.server.lifecycle import StoreWatch, purge_forever, stop_signals
+from a2a_grpc.server.service.operations import Operations
+from a2a_grpc.server.settings import Settings, SettingsError, load
+from a2a_grpc.server.settings.table import effective
+from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
+from a2a_grpc.server.store.errors import StoreMisconfiguredError
+from a2a_grpc.server.store.tail import LogTail
+from a2a_grpc.server.store.tasks import TaskStore
+
+log = logging.getLogger("a2a_grpc.server")
+
+DEMO_AGENT = "a2a_grpc.server.demo:agent"
+# Seconds that calls have to finish after a signal to stop, before the turns themselves are interrupted.
+_STOP_GRACE = 2.0
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """`a2a-grpc serve [MODULE:ATTR]`: run an agent until a signal. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="a2a-grpc serve", description="Serve an agent over gRPC and HTTP.")
+    parser.add_argument("agent", nargs="?", default=DEMO_AGENT, metavar="MODULE:ATTR", help="default: the demo agent")
+    reference = parser.parse_args(arguments).agent
+
+    def composed(settings: Settings) -> Coroutine[Any, Any, None]:
+        return _serve(settings, load_agent(reference))
+
+    return _run(composed)
+
+
+def gateway(arguments: Sequence[str]) -> int:
+    """`a2a-grpc gateway --upstream HOST:PORT`: serve HTTP for a service elsewhere. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="a2a-grpc gateway", description="Serve HTTP+JSON and JSON-RPC for an A2A service that speaks gRPC."
+    )
+    parser.add_argument("--upstream", required=True, metavar="HOST:PORT", help="where the service listens for gRPC")
+    upstream = parser.parse_args(arguments).upstream
+    return _run(lambda settings: _gateway(settings, upstream))
+
+
+def config(arguments: Sequence[str]) -> int:
+    """`a2a-grpc config`: print the settings in effect. Returns the exit status."""
+    argparse.ArgumentParser(
+        prog="a2a-grpc config", description="Print the settings in effect, secrets hidden."
+    ).parse_args(arguments)
+    try:
+        rows = effective(load())
+    except SettingsError as error:
+        return _complain(error.problems)
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        print(f"{row.name:<{width}}  {row.source:<11}  {row.value}")
+    return 0
+
+
+def _run(compose: Any) -> int:
+    try:
+        settings = load()
+    except SettingsError as error:
+        return _complain(error.problems)
+    logs.configure(settings.process.log_level, settings.process.log_format)
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(compose(settings))
+    except (ValueError, OSError, EmbeddedStoreError, StoreMisconfiguredError) as error:
+        return _complain([str(error)])
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop  # noqa: PLC0415 - not available on every platform
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _complain(problems: Sequence[str]) -> int:
+    for problem in problems:
+        print(f"a2a-grpc: {problem}", file=sys.stderr)
+    return 2
+
+
+async def _serve(settings: Settings, agent: Agent) -> None:
+    keys = ApiKeys(settings.auth.api_keys.digests, settings.auth.api_key_header)
+    card = _public_card(settings, agent, keys)
+    async with AsyncExitStack() as stack:
+        url = await _store_url(settings, stack)
+        store = TaskStore(
+            url,
+            # A process that comes back under its old name must not be taken for the one that went away.
+            replica=f"{settings.process.replica}-{ids.new_id()[:8]}",
+            shards=settings.store.shards,
+            timeout=settings.store.timeout,
+            task_ttl=settings.store.task_ttl,
+            patience=settings.store.patience,
+            max_ready=settings.engine.max_ready,
+        )
+        stack.push_async_callback(store.close)
+        tail = LogTail(
+            url, store, lambda task_id: store.keys_of(task_id).events(task_id), buffer=settings.store.stream_buffer
+        )
+        stack.push_async_callback(tail.close)
+        engine = Engine(
+            agent,
+            store,
+            tail,
+            limits=Limits(turn_timeout=settings.engine.turn_timeout, cancel_grace=settings.engine.cancel_grace),
+            max_turns=settings.engine.max_turns,
+            mixed_timeout=settings.engine.mixed_timeout,
+            snapshot_events=settings.store.snapshot_events,
+        )
+        stack.push_async_callback(engine.close)
+        pipeline = _pipeline(settings, agent, card, keys, Operations(
+            agent,
+            engine,
+            store,
+            tail,
+            dedupe_ttl=settings.store.dedupe_ttl,
+            cancel_grace=settings.engine.cancel_grace,
+        ))
+        readiness = Readiness()
+        cards = _Cards(card)
+        watch = StoreWatch(store, tail, engine, readiness)
+
+        async def reached() -> None:
+            published = await store.card_published_ms(cards.published.etag)
+            cards.published = publish(card, datetime.fromtimestamp(published // 1000, UTC))
+
+        await _listen(settings, stack, pipeline, cards, readiness, grpc=True)
+        log.info("serving %s", card.name)
+        await _until_stopped(readiness, watch.run(reached), purge_forever(store))
+
+
+async def _gateway(settings: Settings, target: str) -> None:
+    async with AsyncExitStack() as stack:
+        readiness = Readiness()
+        upstream = Upstream(target, readiness)
+        stack.push_async_callback(upstream.close)
+        await upstream.start()
+        await _listen(settings, stack, upstream.handler, upstream.cards, readiness, grpc=False)
+        log.info("a gateway to %s", target)
+        await _until_stopped(readiness)
+
+
+async def _store_url(settings: Settings, stack: AsyncExitStack) -> str:
+    if settings.store.redis_url is not None:
+        return settings.store.redis_url.value
+    embedded = EmbeddedStore(settings.store.data_dir)
+    stack.push_async_callback(embedded.stop)
+    return await embedded.start()
+
+
+def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.AgentCard:
+    """The card as it is served: the agent's, with what only the service knows.
+
+    Raises: ValueError that lists what is missing.
+    """
+    card = with_interfaces(agent.card, settings.public_grpc_addr, settings.public_http_url)
+    card.capabilities.push_notifications = False
+    keys.declare(card)
+    problems = validate(card)
+    if problems:
+        listed = "; ".join(f"{problem.field}: {problem.description}" for problem in problems)
+        raise ValueError(f"the agent's card cannot be published: {listed}")
+    if agent.extended_card is not None:
+        extended = with_interfaces(agent.extended_card, settings.public_grpc_addr, settings.public_http_url)
+        extended.capabilities.CopyFrom(card.capabilities)
+        keys.declare(extended)
+        agent.extended_card = extended
+    return card
+
+
+def _pipeline(
+    settings: Settings, agent: Agent, card: a2a_pb2.AgentCard, keys: ApiKeys, operations: Operations
+) -> Pipeline:
+    limits = settings.limits
+    return Pipeline(
+        operations,
+        (
+            steps.RequestId(),
+            steps.AccessLog(),
+            steps.Errors(),
+            steps.Deadline(),
+            steps.Version(settings.protocol.assume_version),
+            steps.Authentication(keys),
+            steps.Extensions({extension.uri: extension.required for extension in card.capabilities.extensions}),
+            steps.Capabilities(card.capabilities),
+            steps.Validation(
+                Validator(
+                    max_message_bytes=limits.max_message_bytes,
+                    max_nesting=limits.max_nesting,
+                    max_id_length=limits.max_id_length,
+                )
+            ),
+        ),
+    )
+
+
+async def _listen(
+    settings: Settings,
+    stack: AsyncExitStack,
+    handler: Handler,
+    cards: CardSource,
+    readiness: Readiness,
+    *,
+    grpc: bool,
+) -> None:
+    """Open the listeners; they close first, so that nobody calls what is being taken down."""
+    limits, cors = settings.limits, Cors(settings.http.cors_origins.values)
+    if grpc:
+        server = create_server(
+            handler,
+            cards,
+            readiness,
+            addr=str(settings.grpc.addr),
+            max_message_bytes=limits.max_message_bytes,
+            max_nesting=limits.max_nesting,
+            keepalive=Keepalive(
+                accept_every=settings.grpc.min_ping_interval,
+                idle=settings.grpc.keepalive_time,
+                timeout=settings.grpc.keepalive_timeout,
+            ),
+            reflection=settings.grpc.reflection,
+        )
+        port = await server.start()
+        stack.push_async_callback(server.stop, _STOP_GRACE)
+        log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
+    bounds = {"max_message_bytes": limits.max_message_bytes, "max_nesting": limits.max_nesting}
+    app = Router(
+        gateway=http.create_app(handler, heartbeat=settings.http.sse_heartbeat, cors=cors, **bounds),
+        jsonrpc=jsonrpc.create_app(handler, heartbeat=settings.http.sse_heartbeat, cors=cors, **bounds),
+        card=CardEndpoint(cards, max_age=settings.card.max_age, cors=cors),
+        health=Health(readiness),
+    )
+    listener = HttpListener(app, settings.http.addr.host, settings.http.addr.port)
+    port = await listener.start()
+    stack.push_async_callback(listener.stop, _STOP_GRACE)
+    log.info("HTTP on %s:%d", settings.http.addr.host, port)
+
+
+async def _until_stopped(readiness: Readiness, *background: Coroutine[Any, Any, None]) -> None:
+    """Run `background` until a signal; what fails in it ends the service."""
+    with stop_signals() as stopped:
+        tasks = [asyncio.create_task(work) for work in background]
+        waiting = asyncio.create_task(stopped.wait())
+        try:
+            done, _ = await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            readiness.set("process", False, "stopping")
+            for task in done:
+                task.result()
+        finally:
+            for task in (waiting, *tasks):
+                task.cancel()
+            await asyncio.gather(waiting, *tasks, return_exceptions=True)
+
+
+class _Cards:
+    """The one card of this service; when it was first published is known once the store is."""
+
+    def __init__(self, card: a2a_pb2.AgentCard) -> None:
+        self.published = publish(card, datetime.now(UTC).replace(microsecond=0))
+
+    async def public_card(self, tenant: str) -> PublishedCard | None:
+        return self.published if tenant == "" else None
