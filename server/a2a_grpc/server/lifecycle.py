@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
@@ -19,7 +19,7 @@ _PURGE_INTERVAL = 5.0
 
 
 class StoreWatch:
-    """Keeps the readiness true to the store: the component `store` while it takes writes, `events` while it is followed.
+    """Keeps the readiness true to the store: the components `store` (it takes writes) and `events` (it is followed).
 
     The service starts without its store and waits for it; it is not ready meanwhile, and not restarted for it (B103).
     """
@@ -64,7 +64,7 @@ class StoreWatch:
         followed = self._tail.connected
         self._readiness.set("events", followed, "the connection that follows the store is down")
         if self._readiness.ready != was_ready:
-            log.info("ready" if self._readiness.ready else "not ready: %s" % self._readiness.snapshot())
+            log.info("ready" if self._readiness.ready else f"not ready: {self._readiness.snapshot()}")
 
 
 async def purge_forever(store: TaskStore) -> None:
@@ -81,7 +81,7 @@ async def purge_forever(store: TaskStore) -> None:
 
 
 @contextlib.contextmanager
-def stop_signals() -> "contextlib.AbstractContextManager[asyncio.Event]":  # type: ignore[misc]
+def stop_signals() -> Iterator[asyncio.Event]:
     """An event that SIGTERM or SIGINT sets. The second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server import logs
 from a2a_grpc.server.agents import Agent
 from a2a_grpc.server.agents.loading import load_agent
@@ -83,7 +82,7 @@ def config(arguments: Sequence[str]) -> int:
         return _complain(error.problems)
     width = max(len(row.name) for row in rows)
     for row in rows:
-        print(f"{row.name:<{width}}  {row.source:<11}  {row.value}")
+        sys.stdout.write(f"{row.name:<{width}}  {row.source:<11}  {row.value}\n")
     return 0
 
 
@@ -115,7 +114,7 @@ def _loop_factory() -> Any:
 
 def _complain(problems: Sequence[str]) -> int:
     for problem in problems:
-        print(f"a2a-grpc: {problem}", file=sys.stderr)
+        sys.stderr.write(f"a2a-grpc: {problem}\n")
     return 2
 
 
@@ -149,14 +148,19 @@ async def _serve(settings: Settings, agent: Agent) -> None:
             snapshot_events=settings.store.snapshot_events,
         )
         stack.push_async_callback(engine.close)
-        pipeline = _pipeline(settings, agent, card, keys, Operations(
-            agent,
-            engine,
-            store,
-            tail,
-            dedupe_ttl=settings.store.dedupe_ttl,
-            cancel_grace=settings.engine.cancel_grace,
-        ))
+        pipeline = _pipeline(
+            settings,
+            card,
+            keys,
+            Operations(
+                agent,
+                engine,
+                store,
+                tail,
+                dedupe_ttl=settings.store.dedupe_ttl,
+                cancel_grace=settings.engine.cancel_grace,
+            ),
+        )
         readiness = Readiness()
         cards = _Cards(card)
         watch = StoreWatch(store, tail, engine, readiness)
@@ -209,9 +213,7 @@ def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.Age
     return card
 
 
-def _pipeline(
-    settings: Settings, agent: Agent, card: a2a_pb2.AgentCard, keys: ApiKeys, operations: Operations
-) -> Pipeline:
+def _pipeline(settings: Settings, card: a2a_pb2.AgentCard, keys: ApiKeys, operations: Operations) -> Pipeline:
     limits = settings.limits
     return Pipeline(
         operations,
@@ -264,10 +266,19 @@ async def _listen(
         port = await server.start()
         stack.push_async_callback(server.stop, _STOP_GRACE)
         log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
-    bounds = {"max_message_bytes": limits.max_message_bytes, "max_nesting": limits.max_nesting}
+    gateway, json_rpc = (
+        create_app(
+            handler,
+            max_message_bytes=limits.max_message_bytes,
+            max_nesting=limits.max_nesting,
+            heartbeat=settings.http.sse_heartbeat,
+            cors=cors,
+        )
+        for create_app in (http.create_app, jsonrpc.create_app)
+    )
     app = Router(
-        gateway=http.create_app(handler, heartbeat=settings.http.sse_heartbeat, cors=cors, **bounds),
-        jsonrpc=jsonrpc.create_app(handler, heartbeat=settings.http.sse_heartbeat, cors=cors, **bounds),
+        gateway=gateway,
+        jsonrpc=json_rpc,
         card=CardEndpoint(cards, max_age=settings.card.max_age, cors=cors),
         health=Health(readiness),
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.agents.card_file import load_card
 from a2a_grpc.server.agents.turn import Turn
 
@@ -88,7 +87,7 @@ class Agent:
     def skill(
         self,
         *,
-        id: str,  # noqa: A002 - the card's name for it
+        id: str,
         name: str = "",
         description: str = "",
         tags: Sequence[str] = (),

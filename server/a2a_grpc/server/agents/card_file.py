@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import yaml
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import A2AError

@@ -27,7 +27,7 @@ def load_agent(reference: str) -> Agent:
     agent = getattr(module, attribute, None)
     if not isinstance(agent, Agent):
         found = "nothing" if agent is None else f"a {type(agent).__name__}"
-        raise ValueError(f"{reference!r}: {attribute!r} is {found}, not an Agent")
+        raise ValueError(f"{reference!r}: {attribute!r} is {found}, not an Agent")  # noqa: TRY004 - the caller's text is wrong, not the program
     if not agent.skills:
         raise ValueError(f"{reference!r}: the agent has no skill; decorate a function with @agent.skill(…)")
     missing = [skill.id for skill in agent.card.skills if skill.id not in agent.skills]

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from a2a_grpc.pb import a2a_pb2
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
 
+from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
@@ -254,15 +254,15 @@ def _parts(
     filename: str,
 ) -> list[a2a_pb2.Part]:
     made = list(parts)
-    shared = {"media_type": media_type, "filename": filename}
     if text is not None:
-        made.append(a2a_pb2.Part(text=text, **shared))
+        made.append(a2a_pb2.Part(text=text, media_type=media_type, filename=filename))
     if data is not None:
-        made.append(a2a_pb2.Part(data=json_format.ParseDict(data, Value()), **shared))
+        value = json_format.ParseDict(data, Value())
+        made.append(a2a_pb2.Part(data=value, media_type=media_type, filename=filename))
     if raw is not None:
-        made.append(a2a_pb2.Part(raw=raw, **shared))
+        made.append(a2a_pb2.Part(raw=raw, media_type=media_type, filename=filename))
     if url is not None:
-        made.append(a2a_pb2.Part(url=url, **shared))
+        made.append(a2a_pb2.Part(url=url, media_type=media_type, filename=filename))
     if not made:
         raise ValueError("an artifact needs content: text, data, raw, url or parts")
     return made

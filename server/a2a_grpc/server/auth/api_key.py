@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import UnauthenticatedError
-
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
+from a2a_grpc.wire.errors import UnauthenticatedError
 
 SCHEME = "apiKey"
 

@@ -1,6 +1,6 @@
 """The one way into the operations, the same for every binding."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from google.protobuf.message import Message
@@ -54,7 +54,7 @@ class Pipeline:
         await self._leave(current, entered, None)
         return response
 
-    async def stream(self, method: str, request: Message, call: Call) -> AsyncIterator[Event]:
+    async def stream(self, method: str, request: Message, call: Call) -> AsyncGenerator[Event, None]:
         """Answer a streaming call. Raises: A2AError and nothing else, before the first event where it can be known."""
         current = Current(call=call, request=request, streaming=True)
         entered = 0

@@ -11,6 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server.calls.current import Current
+from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.core import ids
+from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -32,12 +37,6 @@ from a2a_grpc.wire.headers import (
     parse_version,
 )
 
-from a2a_grpc.server.auth.api_key import ApiKeys
-from a2a_grpc.server.calls.current import Current
-from a2a_grpc.server.calls.validation import Validator
-from a2a_grpc.server.core import ids
-from a2a_grpc.server.store.errors import StoreUnavailableError
-
 log = logging.getLogger(__name__)
 access_log = logging.getLogger("a2a_grpc.access")
 
@@ -55,7 +54,7 @@ class Step:
     async def enter(self, current: Current) -> None:
         """Look at the call and note what later steps need. Raises: A2AError to refuse it."""
 
-    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:  # noqa: ARG002
         """See the outcome of everything inside: `error` or None; returns what is to be raised instead of it."""
         return error
 

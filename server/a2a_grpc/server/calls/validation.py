@@ -5,14 +5,16 @@ only the text says stands below by name.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
+from typing import TypeAlias
+
+from google.api import field_behavior_pb2
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import PayloadTooLargeError, Violation, invalid
-from google.api import field_behavior_pb2
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import Message
 
 MAX_PAGE_SIZE = 100
 _MAX_VIOLATIONS = 100
@@ -69,7 +71,7 @@ class _Field:
         return bool(self.required or self.enum or self.id or self.message)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(descriptor: Descriptor) -> tuple[_Field, ...]:
     return tuple(field for field in map(_Field, descriptor.fields) if field.checked)
 
@@ -99,14 +101,17 @@ def _schema(message: Message, path: str, max_id_length: int) -> Iterator[Violati
         yield Violation(f"{path}content", "a part needs one of text, raw, url or data")
 
 
+_WithHistory: TypeAlias = a2a_pb2.SendMessageConfiguration | a2a_pb2.GetTaskRequest | a2a_pb2.ListTasksRequest
+
+
 def _send(request: a2a_pb2.SendMessageRequest) -> Iterator[Violation]:
     if request.message.role == a2a_pb2.ROLE_AGENT:
         yield Violation("message.role", "must be ROLE_USER: what callers send is the user's word")
     yield from _history_length(request.configuration, "configuration.")
 
 
-def _history_length(message: Message, path: str = "") -> Iterator[Violation]:
-    if message.HasField("history_length") and getattr(message, "history_length") < 0:
+def _history_length(message: _WithHistory, path: str = "") -> Iterator[Violation]:
+    if message.HasField("history_length") and message.history_length < 0:
         yield Violation(f"{path}history_length", "must not be negative; leave it out for the whole history")
 
 

@@ -34,7 +34,8 @@ def with_interfaces(card: a2a_pb2.AgentCard, grpc_addr: str, http_url: str, tena
 def _grpc(address: str) -> str:
     try:
         parts = urlsplit(f"//{address}")
-        valid = bool(parts.hostname) and parts.port is not None and parts.netloc == address and "@" not in address
+        valid = bool(parts.hostname) and parts.port is not None and parts.netloc == address
+        valid = valid and not any(c.isspace() or c == "@" for c in address)
     except ValueError:
         valid = False
     if not valid:

@@ -1,1 +1,1 @@
-"""The pure domain of a task: its states, its events, its ids and its pages. No input, no output, no clock of its own."""
+"""The pure domain of a task: its states, its events, its ids and its pages. No input and no output."""

@@ -12,9 +12,10 @@ An entry is a `StreamResponse`. Its arm says what it is:
 
 from typing import NamedTuple
 
-from a2a_grpc.pb import a2a_pb2
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from a2a_grpc.pb import a2a_pb2
 
 
 class Event(NamedTuple):

@@ -5,6 +5,7 @@ argument; they never spell one.
 """
 
 from types import MappingProxyType
+from typing import cast
 
 from a2a_grpc.pb import a2a_pb2
 
@@ -43,6 +44,11 @@ TRANSITIONS: MappingProxyType[a2a_pb2.TaskState, frozenset[a2a_pb2.TaskState]] =
 def legal(current: a2a_pb2.TaskState, following: a2a_pb2.TaskState) -> bool:
     """Whether a task in `current` may move to `following`."""
     return following in TRANSITIONS.get(current, frozenset())
+
+
+def parse(number: str | bytes) -> a2a_pb2.TaskState:
+    """The state that the store keeps as `number`."""
+    return cast("a2a_pb2.TaskState", int(number))
 
 
 def name(state: a2a_pb2.TaskState) -> str:

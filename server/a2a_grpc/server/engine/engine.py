@@ -8,16 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import (
-    InternalError,
-    InvalidAgentResponseError,
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    TaskNotFoundError,
-    UnsupportedOperationError,
-    Violation,
-)
-
 from a2a_grpc.server.agents import Agent, Answers, Skill, Turn
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
@@ -30,6 +20,15 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.errors import (
+    InternalError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+    Violation,
+)
 
 log = logging.getLogger(__name__)
 
@@ -220,13 +219,12 @@ class Engine:
         message = intake.origin.message
         message.context_id = message.context_id or ids.new_id()
         message.task_id = task_id
-        task = a2a_pb2.Task(
+        return a2a_pb2.Task(
             id=task_id,
             context_id=message.context_id,
             status=a2a_pb2.TaskStatus(state=states.SUBMITTED, timestamp=timestamp(now_ms())),
             history=[message],
         )
-        return task
 
     def _accepted(self, placed: Placed, intake: Intake, task: a2a_pb2.Task | None = None) -> Accepted:
         match placed.outcome:

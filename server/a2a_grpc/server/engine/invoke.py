@@ -5,7 +5,6 @@ import logging
 from dataclasses import dataclass
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.agents import Fail, Reject, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import states
 

@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.agents import Agent, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
@@ -140,7 +138,11 @@ class Run:
         limit = skill.timeout if skill.timeout is not None else self._limits.turn_timeout
         timer = loop.call_later(limit, self._interrupt, _Reason.TIMEOUT) if limit else None
         over = loop.create_future()
-        wake = lambda _: over.done() or over.set_result(None)  # noqa: E731
+
+        def wake(_: object) -> None:
+            if not over.done():
+                over.set_result(None)
+
         body.add_done_callback(wake)
         self._interrupted.add_done_callback(wake)
         try:
@@ -276,13 +278,10 @@ class Run:
         return stored.fold.task()
 
 
-
 def _before(stored: StoredTask, origin: Origin | None = None) -> list[a2a_pb2.Message]:
     """What was said before the message of a turn, which is the last of the history unless `origin` names it."""
     history = list(stored.fold.head.history)
     if origin is None:
         return history[:-1]
-    at = next(
-        (at for at, said in enumerate(history) if said.message_id == origin.message.message_id), len(history)
-    )
+    at = next((at for at, said in enumerate(history) if said.message_id == origin.message.message_id), len(history))
     return history[:at]

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.agents import TurnOverError
 from a2a_grpc.server.agents.turn import Sink
 
@@ -24,7 +23,7 @@ class Trial:
         self._lookup = lookup
         self._message_only = message_only
         self._sink: Sink | None = None
-        self._became = asyncio.Event()
+        self._became: asyncio.Future[Sink] = asyncio.get_running_loop().create_future()
         self.decided = asyncio.Event()
         self.message: a2a_pb2.Message | None = None
         self.misused = False
@@ -38,7 +37,7 @@ class Trial:
     def become(self, sink: Sink) -> None:
         """Everything the turn writes from now on goes to `sink`."""
         self._sink = sink
-        self._became.set()
+        self._became.set_result(sink)
         self.decided.set()
 
     async def _task_sink(self) -> Sink:
@@ -48,9 +47,7 @@ class Trial:
         if self.message is not None:
             raise TurnOverError("the turn was answered with a message")
         self.decided.set()
-        await self._became.wait()
-        assert self._sink is not None
-        return self._sink
+        return await self._became
 
     async def emit(self, response: a2a_pb2.StreamResponse) -> None:
         await (self._sink or await self._task_sink()).emit(response)

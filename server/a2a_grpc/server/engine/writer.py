@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.agents import TurnOverError
 from a2a_grpc.server.core import states
 from a2a_grpc.server.core.events import Event, Fold
@@ -67,9 +66,7 @@ class Writer:
         if response.HasField("status_update"):
             following = response.status_update.status.state
             if not states.legal(self.state, following):
-                raise TurnOverError(
-                    f"a task cannot go from {states.name(self.state)} to {states.name(following)}"
-                )
+                raise TurnOverError(f"a task cannot go from {states.name(self.state)} to {states.name(following)}")
             self.state = following
         self._pending.append(response)
         self._kick()

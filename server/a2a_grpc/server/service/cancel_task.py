@@ -3,8 +3,6 @@
 import asyncio
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import AbortedError, TaskNotCancelableError
-
 from a2a_grpc.server.core import states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
@@ -13,6 +11,7 @@ from a2a_grpc.server.service.finding import find
 from a2a_grpc.server.service.watching import Watcher
 from a2a_grpc.server.store.records import Outcome, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.errors import AbortedError, TaskNotCancelableError
 
 _MAX_RACES = 8
 # The holder has the grace to let its agent speak last; this much later it counts as gone.

@@ -1,10 +1,9 @@
 """Looking up a caller's task. A task of somebody else is no task: same error, same text (3.3.2, 13.1)."""
 
-from a2a_grpc.wire.errors import TaskNotFoundError, excerpt
-
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.store.records import StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.errors import TaskNotFoundError, excerpt
 
 
 async def find(store: TaskStore, caller: Caller, task_id: str, *, artifacts: bool = True) -> StoredTask:

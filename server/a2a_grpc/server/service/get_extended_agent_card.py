@@ -1,9 +1,8 @@
 """GetExtendedAgentCard (3.1.11)."""
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import ExtendedAgentCardNotConfiguredError, UnauthenticatedError
-
 from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.wire.errors import ExtendedAgentCardNotConfiguredError, UnauthenticatedError
 
 
 class GetExtendedAgentCard:
@@ -13,7 +12,7 @@ class GetExtendedAgentCard:
         """`card` as authenticated callers get it; None: declared, but not configured."""
         self._card = card
 
-    async def run(self, request: a2a_pb2.GetExtendedAgentCardRequest, caller: Caller) -> a2a_pb2.AgentCard:
+    async def run(self, _: a2a_pb2.GetExtendedAgentCardRequest, caller: Caller) -> a2a_pb2.AgentCard:
         """The extended card.
 
         Raises: ExtendedAgentCardNotConfiguredError; UnauthenticatedError for anonymous callers (13.3).

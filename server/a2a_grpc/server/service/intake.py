@@ -3,8 +3,6 @@
 from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import ContentTypeNotSupportedError, InternalError, InvalidArgumentError, Violation
-
 from a2a_grpc.server.agents import Agent, Skill
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.engine.engine import Accepted, Engine, Intake
@@ -12,6 +10,7 @@ from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
 from a2a_grpc.server.store.records import Dedupe, Origin
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.errors import ContentTypeNotSupportedError, InternalError, InvalidArgumentError, Violation
 
 # With de-duplication off a repeated call of the service to its own store must still be recognised.
 _OWN_RETRY_MS = 60_000

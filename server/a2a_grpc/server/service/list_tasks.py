@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
-from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import InvalidArgumentError, Violation
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids, pages, states
 from a2a_grpc.server.core.events import milliseconds
 from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.errors import InvalidArgumentError, Violation
 
 DEFAULT_PAGE_SIZE = 50
 

@@ -1,6 +1,6 @@
 """The eleven operations under their names, as the pipeline calls them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -43,7 +43,7 @@ class Operations:
             "DeleteTaskPushNotificationConfig": push_configs.refuse,
             "GetExtendedAgentCard": GetExtendedAgentCard(agent.extended_card).run,
         }
-        self.streams: Mapping[str, Callable[[Any, Caller], AsyncIterator[Event]]] = {
+        self.streams: Mapping[str, Callable[[Any, Caller], AsyncGenerator[Event, None]]] = {
             "SendStreamingMessage": SendStreamingMessage(inlet, watcher).run,
             "SubscribeToTask": SubscribeToTask(store, watcher).run,
         }

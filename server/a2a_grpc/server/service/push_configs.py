@@ -2,13 +2,13 @@
 
 from typing import NoReturn
 
-from a2a_grpc.wire.errors import PushNotificationNotSupportedError
 from google.protobuf.message import Message
 
 from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.wire.errors import PushNotificationNotSupportedError
 
 
-async def refuse(request: Message, caller: Caller) -> NoReturn:
+async def refuse(_: Message, __: Caller) -> NoReturn:
     """This service sends no push notifications, and its card says so (3.3.4).
 
     Raises: PushNotificationNotSupportedError.

@@ -1,7 +1,6 @@
 """SendMessage (3.1.1)."""
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import not_found

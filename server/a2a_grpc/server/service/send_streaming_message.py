@@ -1,9 +1,8 @@
 """SendStreamingMessage (3.1.2)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.core import states
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.service.caller import Caller
@@ -21,7 +20,7 @@ class SendStreamingMessage:
         self._inlet = inlet
         self._watcher = watcher
 
-    async def run(self, request: a2a_pb2.SendMessageRequest, caller: Caller) -> AsyncIterator[Event]:
+    async def run(self, request: a2a_pb2.SendMessageRequest, caller: Caller) -> AsyncGenerator[Event, None]:
         """The events, the first of them the task or the message. Raises: as `Inlet.take`, before any event."""
         accepted = await self._inlet.take(request, caller)
         if isinstance(accepted, a2a_pb2.Message):

@@ -1,10 +1,8 @@
 """SubscribeToTask (3.1.6)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import UnsupportedOperationError
-
 from a2a_grpc.server.core import states
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.engine.engine import Accepted
@@ -12,6 +10,7 @@ from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
 from a2a_grpc.server.service.watching import Watcher
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.errors import UnsupportedOperationError
 
 
 class SubscribeToTask:
@@ -21,7 +20,7 @@ class SubscribeToTask:
         self._store = store
         self._watcher = watcher
 
-    async def run(self, request: a2a_pb2.SubscribeToTaskRequest, caller: Caller) -> AsyncIterator[Event]:
+    async def run(self, request: a2a_pb2.SubscribeToTaskRequest, caller: Caller) -> AsyncGenerator[Event, None]:
         """The events, the first of them the task.
 
         Raises, before any event: TaskNotFoundError; UnsupportedOperationError where the task has ended.

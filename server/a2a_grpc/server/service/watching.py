@@ -1,9 +1,8 @@
 """Waiting for a task and streaming its events, on whatever replica it runs (3.1.2, 3.1.6, 3.2.2, 3.5.2)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from a2a_grpc.pb import a2a_pb2
-
 from a2a_grpc.server.core import states
 from a2a_grpc.server.core.events import Event, delivered
 from a2a_grpc.server.core.history import trim
@@ -51,7 +50,7 @@ class Watcher:
 
     async def events(
         self, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], history_length: int | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The task as it stands, then every later event once and in order, up to a status in `close_at`."""
         async with self._tail.follow(accepted.task_id) as follower:
             if accepted.writer is not None:

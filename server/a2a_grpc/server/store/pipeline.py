@@ -84,9 +84,7 @@ class Pipeline:
         self._waiting.clear()
         await self._disconnect()
 
-    def _call(
-        self, command: tuple[Argument, ...], script: Script | None, timeout: float | None
-    ) -> asyncio.Future[Any]:
+    def _call(self, command: tuple[Argument, ...], script: Script | None, timeout: float | None) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         limit = self._timeout if timeout is None else timeout
         call = _Call(command, script, loop.create_future(), loop.time() + limit)
@@ -116,12 +114,13 @@ class Pipeline:
             patience = min(self._timeout, min(call.deadline for call in batch) - now)
             async with asyncio.timeout(max(0.01, patience)):
                 connection = await self._connected()
-                await connection.send_packed_command(  # type: ignore[no-untyped-call]
-                    b"".join(pack_command(call.command) for call in batch), check_health=False
+                await connection.send_packed_command(
+                    b"".join(pack_command(call.command) for call in batch),  # type: ignore[arg-type]
+                    check_health=False,
                 )
                 for call in batch:
                     try:
-                        reply = await connection.read_response()  # type: ignore[no-untyped-call]
+                        reply = await connection.read_response()
                     except ResponseError as error:
                         reply = error
                     if not _settle(call, reply):
@@ -148,9 +147,9 @@ class Pipeline:
         connection = await self._connected()
         async with asyncio.timeout(self._timeout):
             for script in missing.values():
-                await connection.send_command("SCRIPT", "LOAD", script.source)  # type: ignore[no-untyped-call]
+                await connection.send_command("SCRIPT", "LOAD", script.source)
                 try:
-                    await connection.read_response()  # type: ignore[no-untyped-call]
+                    await connection.read_response()
                 except ResponseError as error:
                     log.warning("the store refused a script: %s", error)
 
@@ -162,8 +161,8 @@ class Pipeline:
 
     async def _connected(self) -> AbstractConnection:
         if self._connection is None:
-            connection = self._pool.make_connection()
-            await connection.connect()
+            connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+            await connection.connect()  # type: ignore[no-untyped-call]
             self._connection = connection
         return self._connection
 

@@ -158,11 +158,9 @@ def origin_of(fields: Sequence[bytes]) -> Origin:
     )
 
 
-def entries_of(raw: Sequence[Sequence[object]]) -> list[Event]:
+def entries_of(raw: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[Event]:
     """The events of an XRANGE reply."""
-    events = []
-    for entry_id, fields in raw:
-        assert isinstance(entry_id, bytes)
-        assert isinstance(fields, list)
-        events.append(Event(int(entry_id.partition(b"-")[0]), a2a_pb2.StreamResponse.FromString(fields[1])))
-    return events
+    return [
+        Event(int(entry_id.partition(b"-")[0]), a2a_pb2.StreamResponse.FromString(fields[1]))
+        for entry_id, fields in raw
+    ]

@@ -64,7 +64,8 @@ CREATE = Script(
     _WRITE
     + """
 -- KEYS: task log index*6 held ready dedupe
--- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel request extensions entry
+-- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel
+--       request extensions entry
 -- `accepted` says who sent what; a call that was answered before finds it, with the answer behind it.
 local known = redis.call('GET', KEYS[11])
 if known then return {'KNOWN', known} end
@@ -178,8 +179,8 @@ if task[2] ~= '' and task[2] ~= ARGV[7] then
   return {'ASKED', task[2]}
 end
 local seq = append(tonumber(task[3]), {ARGV[11]}, 1, ARGV[5])
-redis.call('HSET', KEYS[1], 'state', ARGV[3], 'stamp', ARGV[4], 'seq', seq, 'epoch', tonumber(task[4]) + 1, 'holder', '',
-  'cancel', ARGV[10])
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'stamp', ARGV[4], 'seq', seq, 'epoch', tonumber(task[4]) + 1,
+  'holder', '', 'cancel', ARGV[10])
 reindex(ARGV[1], ARGV[4])
 redis.call('ZREM', KEYS[9], ARGV[1])
 retain(KEYS[10], ARGV[1], tonumber(ARGV[8]), ARGV[9])

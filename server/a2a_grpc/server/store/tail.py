@@ -11,12 +11,12 @@ import logging
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
-from a2a_grpc.pb import a2a_pb2
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
+from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.store.connections import follow_client
 from a2a_grpc.server.store.errors import StoreUnavailableError
@@ -286,8 +286,7 @@ class LogTail:
             if confirmed is not None and not confirmed.done():
                 confirmed.set_result(None)
         elif message["type"] == "smessage":
-            data = message["data"]
-            assert isinstance(data, bytes)
+            data = cast("bytes", message["data"])
             callback = self._watches.get(channel)
             if callback is not None:
                 callback(data)

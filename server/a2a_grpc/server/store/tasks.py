@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any, cast
 
 from a2a_grpc.pb import a2a_pb2
-
-from a2a_grpc.server.core import ids
+from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import Event, Fold, created, message_added
 from a2a_grpc.server.core.pages import Cursor
@@ -90,9 +89,10 @@ class TaskStore:
         await self._reads.close()
 
     def keys_of(self, task_id: str) -> Keys:
-        """The key names of the shard that holds `task_id`, which must be well formed."""
+        """The key names of the shard that holds `task_id`. Raises: ValueError where no task can have that id."""
         shard = ids.shard_of(task_id, self.shards)
-        assert shard is not None, "task ids are checked by `read` before anything else"
+        if shard is None:
+            raise ValueError("no task can have this id")
         return self._keys[shard]
 
     def all_keys(self) -> Sequence[Keys]:
@@ -105,9 +105,7 @@ class TaskStore:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    async def create(
-        self, task: a2a_pb2.Task, scope: Scope, origin: Origin, dedupe: Dedupe, *, claim: bool
-    ) -> Placed:
+    async def create(self, task: a2a_pb2.Task, scope: Scope, origin: Origin, dedupe: Dedupe, *, claim: bool) -> Placed:
         """Store a new task, run by this replica (`claim`) or waiting for one."""
         keys, now = self.keys_of(task.id), now_ms()
         state = task.status.state
@@ -301,9 +299,7 @@ class TaskStore:
     async def log(self, task_id: str, after: int, count: int = 512) -> list[Event]:
         """Up to `count` entries of a task with a seq above `after`."""
         keys = self.keys_of(task_id)
-        return entries_of(
-            await self._reads.command("XRANGE", keys.log(task_id), f"({after}-0", "+", "COUNT", count)
-        )
+        return entries_of(await self._reads.command("XRANGE", keys.log(task_id), f"({after}-0", "+", "COUNT", count))
 
     async def origin(self, task_id: str, seq: int) -> Origin | None:
         """The message that the entry `seq` of a task's log brought; None where the task was erased."""
@@ -338,9 +334,7 @@ class TaskStore:
 
     async def waiting(self, keys: Keys, count: int) -> list[str]:
         """Up to `count` tasks of a shard whose turns wait for a replica, first come first."""
-        found = await self._pipeline.command(
-            "ZRANGE", keys.ready, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count
-        )
+        found = await self._pipeline.command("ZRANGE", keys.ready, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
         return [task_id.decode() for task_id in found]
 
     async def held(self) -> list[str]:
@@ -356,9 +350,7 @@ class TaskStore:
         """Erase up to `count` tasks of each shard whose retention has ended; how many there were."""
         erased = 0
         for keys in self._keys:
-            due = await self._pipeline.command(
-                "ZRANGE", keys.purge, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count
-            )
+            due = await self._pipeline.command("ZRANGE", keys.purge, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
             for task_id in due:
                 await self._erase(keys, task_id.decode())
             erased += len(due)
@@ -370,7 +362,7 @@ class TaskStore:
             await self._pipeline.command("ZREM", keys.purge, task_id)
             return
         tenant, owner, context = (value.decode() for value in found[:3])
-        state = a2a_pb2.TaskState.ValueType(int(found[3]))
+        state = states.parse(found[3])
         indexes = keys.indexes(tenant, owner, context, state, state)[:4]
         await self._pipeline.script(
             scripts.ERASE, [keys.task(task_id), keys.log(task_id), *indexes, keys.purge], [task_id]
@@ -405,7 +397,7 @@ def _placed(reply: list[bytes | int], task_id: str, dedupe: Dedupe) -> Placed:
     return Placed(outcome=outcome, task_id=task_id)
 
 
-def _stored(task_id: str, reply: list[bytes | None | list[list[object]]]) -> StoredTask:
+def _stored(task_id: str, reply: list[bytes | list[list[object]] | None]) -> StoredTask:
     def text(at: int) -> str:
         value = reply[at]
         return value.decode() if isinstance(value, bytes) else ""
@@ -415,15 +407,15 @@ def _stored(task_id: str, reply: list[bytes | None | list[list[object]]]) -> Sto
         return value if isinstance(value, bytes) else b""
 
     fold = Fold.from_bytes(raw(14), raw(15))
-    tail = reply[16] if len(reply) > 16 else None
+    tail = reply[-1]
     if isinstance(tail, list):
-        for event in entries_of(tail):
+        for event in entries_of(cast("list[tuple[bytes, list[bytes]]]", tail)):
             fold.apply(event.response)
     return StoredTask(
         task_id=task_id,
         scope=Scope(tenant=text(0), owner=text(1)),
         context=text(2),
-        state=a2a_pb2.TaskState.ValueType(int(text(3))),
+        state=states.parse(text(3)),
         seq=int(text(5)),
         epoch=int(text(6)),
         holder=text(7),

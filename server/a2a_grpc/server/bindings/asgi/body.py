@@ -30,8 +30,8 @@ def has_body(parameters: Mapping[str, str]) -> bool:
 async def read_body(receive: Receive, parameters: Mapping[str, str], limit: int) -> bytes:
     """The whole body of a request. How long it may take is the connection's business.
 
-    Raises PayloadTooLargeError above `limit` bytes (before reading, where Content-Length tells), and CallerGoneError when
-    the caller hangs up in the middle.
+    Raises PayloadTooLargeError above `limit` bytes (before reading, where Content-Length tells), and CallerGoneError
+    when the caller hangs up in the middle.
     """
     declared = parameters.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
