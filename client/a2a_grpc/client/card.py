@@ -1,0 +1,176 @@
+"""Where an agent card is found (specification 8.2), and for how long it is kept (8.6.2)."""
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
+
+from a2a_grpc.client.errors import CardError
+from a2a_grpc.client.options import Options, parameters
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire import protojson
+from a2a_grpc.wire.errors import (
+    A2AError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    JsonParseError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    excerpt,
+    from_error_body,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+WELL_KNOWN: Final = "/.well-known/agent-card.json"
+
+_MAX_CARD_BYTES: Final = 1024 * 1024
+_FETCH_SECONDS: Final = 30.0
+
+
+def card_url(url: str) -> str:
+    """The address of the card of the agent at `url`.
+
+    A path that ends in `.json` or runs through `/.well-known/` is that of a card already. Anything else is the agent's
+    base, whose path is kept: agents live side by side under path prefixes.
+    """
+    parts = urlsplit(url)
+    if parts.path.endswith(".json") or "/.well-known/" in parts.path:
+        return url
+    return parts._replace(path=parts.path.rstrip("/") + WELL_KNOWN, fragment="").geturl()
+
+
+def parse_card(data: bytes, source: str) -> a2a_pb2.AgentCard:
+    """The card in `data`. Raises CardError, which names `source`."""
+    try:
+        return protojson.loads(data, a2a_pb2.AgentCard)
+    except (InvalidArgumentError, JsonParseError) as error:
+        raise CardError(f"{excerpt(source)} holds no agent card: {error.message}") from error
+
+
+def read_card(path: Path) -> a2a_pb2.AgentCard:
+    """The card in a file. Raises CardError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CardError(f"The agent card {path} cannot be read: {error.strerror}.") from error
+    return parse_card(data, str(path))
+
+
+class CardResolver:
+    """Fetches agent cards over HTTP and keeps each for as long as its server allows (RFC 9111).
+
+    A kept card whose time is over is asked for with its ETag or date, so an unchanged one costs a 304. Give one
+    resolver to many `A2AClient.connect` calls to share what it keeps. `headers` go with each request; `connect_timeout`
+    is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones.
+    """
+
+    def __init__(
+        self, *, headers: Mapping[str, str] | None = None, connect_timeout: float = 10.0, ca_file: Path | None = None
+    ) -> None:
+        # httpx takes long to import, and an agent that is reached by gRPC alone does not need it.
+        from a2a_grpc.client.pool import Pool  # noqa: PLC0415
+
+        options = Options(
+            parameters=parameters(headers or {}, ()), connect_timeout=connect_timeout, keepalive=None, ca_file=ca_file
+        )
+        self._pool = Pool(options)
+        self._kept: dict[str, _Kept] = {}
+
+    async def resolve(self, url: str) -> a2a_pb2.AgentCard:
+        """The card of the agent at `url`, which is its base address or that of the card itself; see `card_url`.
+
+        Raises CardError when there is no usable card, NotConnectedError, UnauthenticatedError, PermissionDeniedError,
+        ResourceExhaustedError or UnavailableError (also when it does not come within 30 s).
+        """
+        address = card_url(url)
+        kept = self._kept.get(address)
+        if kept is None or time.monotonic() >= kept.fresh_until:
+            try:
+                async with asyncio.timeout(_FETCH_SECONDS):
+                    kept = await self._fetch(address, kept)
+            except TimeoutError as error:
+                raise UnavailableError(f"{excerpt(address)} did not send the agent card in time.") from error
+            except InvalidAgentResponseError as error:
+                raise error if isinstance(error, CardError) else CardError(error.message) from error
+        card = a2a_pb2.AgentCard()
+        card.CopyFrom(kept.card)
+        return card
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _fetch(self, address: str, kept: "_Kept | None") -> "_Kept":
+        headers = {"accept": "application/json"} | (kept.conditions if kept else {})
+        async with self._pool.exchange("GET", address, headers=headers) as response:
+            if kept is not None and response.status_code == HTTPStatus.NOT_MODIFIED:
+                return self._keep(address, kept.card, kept.conditions, response.headers)
+            if response.status_code != HTTPStatus.OK:
+                raise _refusal(address, response)
+            body = await self._pool.body(response, _MAX_CARD_BYTES)
+        conditions = {
+            condition: response.headers[validator]
+            for validator, condition in (("etag", "if-none-match"), ("last-modified", "if-modified-since"))
+            if validator in response.headers
+        }
+        return self._keep(address, parse_card(body, address), conditions, response.headers)
+
+    def _keep(
+        self, address: str, card: a2a_pb2.AgentCard, conditions: dict[str, str], headers: Mapping[str, str]
+    ) -> "_Kept":
+        seconds = _freshness(headers)
+        kept = _Kept(card, conditions, time.monotonic() + (seconds or 0.0))
+        if seconds is None:
+            self._kept.pop(address, None)
+        else:
+            self._kept[address] = kept
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    card: a2a_pb2.AgentCard
+    conditions: dict[str, str]
+    fresh_until: float
+
+
+def _freshness(headers: Mapping[str, str]) -> float | None:
+    """For how many more seconds a response may be used without asking; None if it must not be kept at all."""
+    directives = {item.strip().lower() for item in headers.get("cache-control", "").split(",")}
+    if "no-store" in directives:
+        return None
+    if "no-cache" in directives:
+        return 0.0
+    ages = [int(match[1]) for item in directives if (match := re.fullmatch(r'max-age="?([0-9]{1,9})"?', item))]
+    age = re.fullmatch("[0-9]{1,9}", headers.get("age", ""))
+    return max(0.0, min(ages, default=0) - (int(age[0]) if age else 0))
+
+
+def _refusal(address: str, response: "httpx.Response") -> A2AError:
+    status = response.status_code
+    if response.is_redirect:
+        target = excerpt(response.headers.get("location", ""))
+        return CardError(f"{excerpt(address)} redirects to {target}; use that address if you trust it.")
+    error = type(from_error_body(status, None))
+    meaningful = (UnauthenticatedError, PermissionDeniedError, ResourceExhaustedError)
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR and error not in meaningful:
+        error = CardError
+    return error(f"There is no agent card at {excerpt(address)}: HTTP status {status}.")

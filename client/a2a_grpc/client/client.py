@@ -1,0 +1,400 @@
+"""The client: one agent, one connection, one method for each operation."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeGuard, TypeVar
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+
+from a2a_grpc.client.card import CardResolver, read_card
+from a2a_grpc.client.errors import NotConnectedError
+from a2a_grpc.client.interfaces import BINDINGS, GRPC, usable
+from a2a_grpc.client.options import Options, parameters
+from a2a_grpc.client.outcome import until_outcome
+from a2a_grpc.client.polling import follow
+from a2a_grpc.client.states import TERMINAL
+from a2a_grpc.client.transports import transport_for
+from a2a_grpc.client.transports.base import R, Transport
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import (
+    DeadlineExceededError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    UnsupportedOperationError,
+    excerpt,
+)
+from a2a_grpc.wire.headers import SUPPORTED_VERSION
+
+Events = AsyncGenerator[a2a_pb2.StreamResponse, None]
+Request = TypeVar("Request", bound=Message)
+
+
+class A2AClient:
+    """A remote agent. Make one with `connect`, close it with `aclose` or `async with`; it belongs to one event loop.
+
+        async with await A2AClient.connect("http://localhost:8080") as client:
+            reply = await client.send_message(a2a_pb2.SendMessageRequest(message=message("Hello")))
+
+    Every method takes the request of its operation and `timeout` in seconds; None, the default, sets no limit. The
+    tenant of a request is replaced by the one that the agent's interface declares (specification 8.3.2).
+
+    Every failure is an A2AError, the same on every binding: those of the protocol (5.4), NotConnectedError when none of
+    the agent's interfaces can be reached, UnavailableError when a connection breaks, DeadlineExceededError,
+    InvalidAgentResponseError. To use a client that is closed, or in another event loop, is a RuntimeError.
+    """
+
+    def __init__(
+        self,
+        interfaces: Sequence[a2a_pb2.AgentInterface],
+        options: Options,
+        *,
+        card: a2a_pb2.AgentCard | None = None,
+        tls_by_default: bool = False,
+    ) -> None:
+        """For `connect`, which finds the interfaces. `tls_by_default`: see `interfaces.grpc_address`."""
+        self._interfaces = interfaces
+        self._options = options
+        self._card = card
+        self._tls_by_default = tls_by_default
+        self._transports: dict[int, Transport] = {}
+        self._current = 0
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+
+    @classmethod
+    async def connect(
+        cls,
+        target: str | Path | a2a_pb2.AgentCard | a2a_pb2.AgentInterface,
+        *,
+        headers: Mapping[str, str] | None = None,
+        extensions: Sequence[str] = (),
+        bindings: Sequence[str] = BINDINGS,
+        connect_timeout: float = 10.0,
+        keepalive: float | None = 30.0,
+        ca_file: Path | None = None,
+        resolver: CardResolver | None = None,
+    ) -> Self:
+        """Find the agent and connect to the first of its interfaces that speaks version 1.0 over one of `bindings`.
+
+        `target` is the agent's base URL, whose card is at `/.well-known/agent-card.json` below it; the URL of a card;
+        the path of a file with a card; a card; or one interface, for an agent without a card, which `grpc://host:port`
+        (plain) and `grpcs://host:port` (TLS) also name. When no connection comes about, now or at a later call, the
+        next interface of the card is used.
+
+        `headers` go with every call as HTTP headers or gRPC metadata, credentials for instance; they also go with the
+        request for the card, unless a `resolver` brings its own. `extensions` are the URIs sent as A2A-Extensions.
+        `connect_timeout` and `keepalive`, the time between two gRPC pings, are in seconds; None sends no pings. A
+        server that answers "too_many_pings" needs a longer time: gRPC servers with no settings of their own want 300 s.
+        `ca_file` holds the PEM certificates to trust instead of the public ones.
+
+        Raises CardError when there is no card or nothing in it to use, InvalidArgumentError for a target or header that
+        is wrong, and what `CardResolver.resolve` raises.
+        """
+        options = Options(
+            parameters=parameters(headers or {}, extensions),
+            connect_timeout=connect_timeout,
+            keepalive=keepalive,
+            ca_file=ca_file,
+        )
+        if _is_url(target, "http://", "https://"):
+            if resolver is not None:
+                found = await resolver.resolve(target)
+            else:
+                async with CardResolver(headers=headers, connect_timeout=connect_timeout, ca_file=ca_file) as own:
+                    found = await own.resolve(target)
+            card: a2a_pb2.AgentCard | None = found
+        else:
+            found, card = await _given(target)
+        client = cls(
+            usable(found, bindings),
+            options,
+            card=card,
+            tls_by_default=_is_url(target, "https://"),
+        )
+        try:
+            await client._open()
+        except BaseException:
+            await client.aclose()
+            raise
+        return client
+
+    @property
+    def card(self) -> a2a_pb2.AgentCard | None:
+        """The agent's card; None when the client was made from an interface alone."""
+        return self._card
+
+    @property
+    def interface(self) -> a2a_pb2.AgentInterface:
+        """The interface that answered last."""
+        return self._interfaces[self._current]
+
+    async def send_message(
+        self, request: a2a_pb2.SendMessageRequest, *, timeout: float | None = None
+    ) -> a2a_pb2.SendMessageResponse:
+        """Send a message and get the task or the message that answers it (specification 3.1.1).
+
+        Waits until the task ends or waits for the caller, unless the request says `return_immediately`.
+        """
+        response = await self._unary("SendMessage", request, a2a_pb2.SendMessageResponse, timeout)
+        if response.WhichOneof("payload") is None:
+            raise InvalidAgentResponseError("The agent answered a message with neither a task nor a message.")
+        return response
+
+    def send_streaming_message(self, request: a2a_pb2.SendMessageRequest, *, timeout: float | None = None) -> Events:
+        """Send a message and get what happens, as it happens (3.1.2).
+
+        Ends when the task does or waits for the caller; a stream that stops earlier raises StreamBrokenError, which
+        names the task. An agent whose card says that it does not stream (3.3.4) is asked for the task again and again.
+        """
+        return _limited(self._send_and_stream(request) if self._streams else self._send_and_poll(request), timeout)
+
+    async def get_task(self, request: a2a_pb2.GetTaskRequest, *, timeout: float | None = None) -> a2a_pb2.Task:
+        """A task as it is now (3.1.3)."""
+        return await self._unary("GetTask", request, a2a_pb2.Task, timeout)
+
+    async def list_tasks(
+        self, request: a2a_pb2.ListTasksRequest | None = None, *, timeout: float | None = None
+    ) -> a2a_pb2.ListTasksResponse:
+        """A page of the caller's tasks, those that changed last first (3.1.4)."""
+        return await self._unary("ListTasks", request or a2a_pb2.ListTasksRequest(), a2a_pb2.ListTasksResponse, timeout)
+
+    async def list_all_tasks(
+        self, request: a2a_pb2.ListTasksRequest | None = None, *, timeout: float | None = None
+    ) -> AsyncGenerator[a2a_pb2.Task, None]:
+        """All tasks, page by page, from the page that the request names on; `timeout` is for each page."""
+        page_request = _copy(request or a2a_pb2.ListTasksRequest())
+        while True:
+            page = await self.list_tasks(page_request, timeout=timeout)
+            for task in page.tasks:
+                yield task
+            if not page.next_page_token:
+                return
+            page_request.page_token = page.next_page_token
+
+    async def cancel_task(self, request: a2a_pb2.CancelTaskRequest, *, timeout: float | None = None) -> a2a_pb2.Task:
+        """Cancel a task (3.1.5). Raises TaskNotCancelableError if it has ended."""
+        return await self._unary("CancelTask", request, a2a_pb2.Task, timeout)
+
+    def subscribe_to_task(self, request: a2a_pb2.SubscribeToTaskRequest, *, timeout: float | None = None) -> Events:
+        """A task as it is, then what happens to it, until it ends (3.1.6). Otherwise as `send_streaming_message`.
+
+        The protocol refuses to stream a task that has ended. Here its final state is then the only event, since a task
+        may end while the caller is on the way.
+        """
+        return _limited(self._subscribe(request) if self._streams else self._poll(request.id), timeout)
+
+    async def create_task_push_notification_config(
+        self, request: a2a_pb2.TaskPushNotificationConfig, *, timeout: float | None = None
+    ) -> a2a_pb2.TaskPushNotificationConfig:
+        """Have updates of a task posted to a URL (3.1.7)."""
+        return await self._unary(
+            "CreateTaskPushNotificationConfig", request, a2a_pb2.TaskPushNotificationConfig, timeout
+        )
+
+    async def get_task_push_notification_config(
+        self, request: a2a_pb2.GetTaskPushNotificationConfigRequest, *, timeout: float | None = None
+    ) -> a2a_pb2.TaskPushNotificationConfig:
+        """One push configuration of a task (3.1.8)."""
+        return await self._unary("GetTaskPushNotificationConfig", request, a2a_pb2.TaskPushNotificationConfig, timeout)
+
+    async def list_task_push_notification_configs(
+        self, request: a2a_pb2.ListTaskPushNotificationConfigsRequest, *, timeout: float | None = None
+    ) -> a2a_pb2.ListTaskPushNotificationConfigsResponse:
+        """The push configurations of a task (3.1.9)."""
+        return await self._unary(
+            "ListTaskPushNotificationConfigs", request, a2a_pb2.ListTaskPushNotificationConfigsResponse, timeout
+        )
+
+    async def delete_task_push_notification_config(
+        self, request: a2a_pb2.DeleteTaskPushNotificationConfigRequest, *, timeout: float | None = None
+    ) -> None:
+        """Delete a push configuration; one that is gone already is no error (3.1.10)."""
+        await self._unary("DeleteTaskPushNotificationConfig", request, Empty, timeout)
+
+    async def get_extended_agent_card(
+        self, request: a2a_pb2.GetExtendedAgentCardRequest | None = None, *, timeout: float | None = None
+    ) -> a2a_pb2.AgentCard:
+        """The card that the agent shows to callers it knows (3.1.11)."""
+        return await self._unary(
+            "GetExtendedAgentCard", request or a2a_pb2.GetExtendedAgentCardRequest(), a2a_pb2.AgentCard, timeout
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections; streams that still run raise UnavailableError. Does nothing the second time."""
+        self._closed = True
+        while self._transports:
+            _, transport = self._transports.popitem()
+            await transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def _streams(self) -> bool:
+        return self._card is None or self._card.capabilities.streaming
+
+    def _attempts(self) -> Iterator[tuple[Transport, str]]:
+        """Each interface once, with its tenant, from the one in use on; the one that is being tried is in use.
+
+        When all were tried in vain, the first is the next to try.
+        """
+        if self._closed:
+            raise RuntimeError("This client is closed.")
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("This client belongs to another event loop. Connect one in each loop.")
+        start = self._current
+        for step in range(len(self._interfaces)):
+            index = self._current = (start + step) % len(self._interfaces)
+            interface = self._interfaces[index]
+            if index not in self._transports:
+                self._transports[index] = transport_for(interface, self._options, tls_by_default=self._tls_by_default)
+            yield self._transports[index], interface.tenant
+        self._current = 0
+
+    async def _open(self) -> None:
+        failures: list[NotConnectedError] = []
+        for transport, _ in self._attempts():
+            try:
+                return await transport.open()
+            except NotConnectedError as error:
+                failures.append(error)
+        raise _unreachable(failures)
+
+    async def _unary(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
+        failures: list[NotConnectedError] = []
+        try:
+            async with asyncio.timeout(timeout):
+                for transport, tenant in self._attempts():
+                    try:
+                        return await transport.unary(
+                            method, _addressed(request, tenant), response_type, timeout=timeout
+                        )
+                    except NotConnectedError as error:
+                        failures.append(error)
+        except TimeoutError as error:
+            raise _too_late(timeout) from error
+        raise _unreachable(failures)
+
+    async def _stream(self, method: str, request: Message) -> Events:
+        failures: list[NotConnectedError] = []
+        for transport, tenant in self._attempts():
+            try:
+                async with aclosing(transport.stream(method, _addressed(request, tenant))) as events:
+                    async for event in events:
+                        yield event
+                    return
+            except NotConnectedError as error:
+                failures.append(error)
+        raise _unreachable(failures)
+
+    def _send_and_stream(self, request: a2a_pb2.SendMessageRequest) -> Events:
+        return until_outcome(self._stream("SendStreamingMessage", request))
+
+    async def _send_and_poll(self, request: a2a_pb2.SendMessageRequest) -> Events:
+        request = _copy(request)
+        request.configuration.return_immediately = True
+        response = await self.send_message(request)
+        if response.HasField("message"):
+            yield a2a_pb2.StreamResponse(message=response.message)
+            return
+        async with aclosing(self._follow(response.task, TERMINAL | {a2a_pb2.TASK_STATE_INPUT_REQUIRED})) as events:
+            async for event in events:
+                yield event
+
+    async def _subscribe(self, request: a2a_pb2.SubscribeToTaskRequest) -> Events:
+        begun = False
+        try:
+            async with aclosing(until_outcome(self._stream("SubscribeToTask", request))) as events:
+                async for event in events:
+                    begun = True
+                    yield event
+        except UnsupportedOperationError:
+            if begun:
+                raise
+            task = await self.get_task(a2a_pb2.GetTaskRequest(id=request.id))
+            if task.status.state not in TERMINAL:
+                raise
+            yield a2a_pb2.StreamResponse(task=task)
+
+    async def _poll(self, task_id: str) -> Events:
+        task = await self.get_task(a2a_pb2.GetTaskRequest(id=task_id))
+        async with aclosing(self._follow(task, TERMINAL)) as events:
+            async for event in events:
+                yield event
+
+    def _follow(self, task: a2a_pb2.Task, until: Collection[a2a_pb2.TaskState]) -> Events:
+        request = a2a_pb2.GetTaskRequest(id=task.id, history_length=0)
+        return follow(task, lambda: self.get_task(request), until)
+
+
+def _is_url(target: object, *schemes: str) -> TypeGuard[str]:
+    return isinstance(target, str) and target.startswith(schemes)
+
+
+async def _given(
+    target: str | Path | a2a_pb2.AgentCard | a2a_pb2.AgentInterface,
+) -> tuple[a2a_pb2.AgentCard, a2a_pb2.AgentCard | None]:
+    """A card with the interfaces to use, and the agent's card, for a target that is not to be fetched."""
+    if isinstance(target, a2a_pb2.AgentCard):
+        return target, target
+    if _is_url(target, "grpc://", "grpcs://"):
+        target = a2a_pb2.AgentInterface(url=target, protocol_binding=GRPC, protocol_version=SUPPORTED_VERSION)
+    if isinstance(target, a2a_pb2.AgentInterface):
+        return a2a_pb2.AgentCard(supported_interfaces=[target]), None
+    path = Path(target)
+    if isinstance(target, str) and not await asyncio.to_thread(path.is_file):
+        raise InvalidArgumentError(
+            f"{excerpt(target)!r} is no agent: give a URL (http, https, grpc or grpcs) or the file of a card."
+        )
+    card = await asyncio.to_thread(read_card, path)
+    return card, card
+
+
+def _copy(request: Request) -> Request:
+    copy = type(request)()
+    copy.CopyFrom(request)
+    return copy
+
+
+def _addressed(request: Request, tenant: str) -> Request:
+    """The request for a tenant; the caller's own object stays as it is."""
+    copy: Any = _copy(request)
+    copy.tenant = tenant
+    return copy  # type: ignore[no-any-return]
+
+
+def _limited(events: Events, timeout: float | None) -> Events:
+    return events if timeout is None else _within(events, timeout)
+
+
+async def _within(events: Events, timeout: float) -> Events:
+    """The events that come within `timeout` seconds from the first look; then DeadlineExceededError."""
+    deadline = asyncio.get_running_loop().time() + timeout
+    async with aclosing(events):
+        while True:
+            # Around each wait: around the loop the deadline would strike whoever reads from it.
+            try:
+                async with asyncio.timeout_at(deadline):
+                    event = await anext(events, None)
+            except TimeoutError as error:
+                raise _too_late(timeout) from error
+            if event is None:
+                return
+            yield event
+
+
+def _too_late(timeout: float | None) -> DeadlineExceededError:
+    return DeadlineExceededError(f"No answer within the {timeout:g} seconds that the caller gave.")
+
+
+def _unreachable(failures: Sequence[NotConnectedError]) -> NotConnectedError:
+    return NotConnectedError(" ".join(failure.message for failure in failures))

@@ -1,0 +1,23 @@
+"""Failures that only a client can see. Each refines an error of the table: `except A2AError` covers everything."""
+
+from a2a_grpc.wire.errors import InvalidAgentResponseError, UnavailableError
+
+
+class NotConnectedError(UnavailableError):
+    """No connection came about: the request was certainly not sent, so sending it elsewhere repeats nothing."""
+
+
+class StreamBrokenError(UnavailableError):
+    """A stream stopped before the task reached a state that ends it.
+
+    The task goes on at the agent. `task_id` says which one, for `subscribe_to_task` or `get_task`; it is empty when the
+    stream stopped before it named a task.
+    """
+
+    def __init__(self, message: str, *, task_id: str = "") -> None:
+        super().__init__(message)
+        self.task_id = task_id
+
+
+class CardError(InvalidAgentResponseError):
+    """There is no agent card where one was looked for, or the card offers nothing that this client can use."""

@@ -1,0 +1,41 @@
+"""How to connect: what every transport of one client shares."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from a2a_grpc.wire.errors import InvalidArgumentError
+from a2a_grpc.wire.headers import A2A_EXTENSIONS, A2A_VERSION, SUPPORTED_VERSION, format_extensions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Seconds, bytes, and the parameters that go with every call, their names in lower case."""
+
+    parameters: Mapping[str, str] = field(repr=False)  # may hold credentials
+    connect_timeout: float
+    keepalive: float | None
+    ca_file: Path | None
+    # The service refuses messages above 4 MiB, but a Task or a page of Tasks holds many of them.
+    max_receive_bytes: int = 64 * 1024 * 1024
+
+
+def parameters(headers: Mapping[str, str], extensions: Sequence[str]) -> dict[str, str]:
+    """Service parameters (specification 3.2.6) and the caller's own headers, which win.
+
+    Raises InvalidArgumentError for a header that not both HTTP and gRPC can carry; its value, often a secret, is not
+    shown.
+    """
+    merged = {A2A_VERSION: SUPPORTED_VERSION}
+    if extensions:
+        merged[A2A_EXTENSIONS] = format_extensions(extensions)
+    for name, value in headers.items():
+        key = name.strip().lower()
+        if not key or not key.isascii() or not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise InvalidArgumentError(f"{name!r} cannot be the name of a header.")
+        if key.startswith("grpc-") or key.endswith("-bin"):
+            raise InvalidArgumentError(f"The header name {key} is reserved by gRPC.")
+        if not value.isascii() or not value.isprintable():
+            raise InvalidArgumentError(f"The value of the header {key} must be printable ASCII text.")
+        merged[key] = value.strip()
+    return merged

@@ -1,0 +1,84 @@
+"""The HTTP connections of a client, and what their failures mean."""
+
+import functools
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+
+from a2a_grpc.client.errors import NotConnectedError
+from a2a_grpc.client.options import Options
+from a2a_grpc.wire.errors import InvalidAgentResponseError, InvalidArgumentError, UnavailableError, excerpt
+
+# uvicorn and others close an idle connection after 5 s. Letting go of it first avoids a request on a dying connection.
+_IDLE_SECONDS = 4.0
+
+
+class Pool:
+    """Connections without limits on time or number: a stream holds one for as long as its task runs.
+
+    Redirects are not followed, since the headers may hold credentials that are for one host only.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._max_bytes = options.max_receive_bytes
+        self._client = httpx.AsyncClient(
+            headers={"user-agent": "a2a-grpc", **options.parameters},
+            timeout=httpx.Timeout(None, connect=options.connect_timeout),
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
+            verify=ssl.create_default_context(cafile=options.ca_file) if options.ca_file else _public_trust(),
+        )
+
+    @asynccontextmanager
+    async def exchange(
+        self, verb: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
+    ) -> AsyncGenerator[httpx.Response, None]:
+        """Send a request; the block reads the response, whatever its status.
+
+        Raises, also for what happens in the block: NotConnectedError when there was no connection, UnavailableError
+        when it broke, InvalidAgentResponseError for a body that cannot be decompressed, InvalidArgumentError for a URL
+        that is none.
+        """
+        where = excerpt(url.partition("?")[0])
+        try:
+            response = await self._client.send(
+                self._client.build_request(verb, url, headers=headers, content=content), stream=True
+            )
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        except httpx.ConnectTimeout as error:
+            raise NotConnectedError(f"No connection to {where} in time.") from error
+        except (httpx.ConnectError, httpx.ProxyError) as error:
+            raise NotConnectedError(f"No connection to {where}: {error}.") from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise InvalidArgumentError(f"{where} is no address to call: {error}") from error
+        except httpx.DecodingError as error:
+            raise InvalidAgentResponseError(f"The answer of {where} cannot be decompressed: {error}.") from error
+        except httpx.TransportError as error:
+            if self._client.is_closed:
+                raise UnavailableError("The client was closed.") from error
+            raise UnavailableError(f"The connection to {where} broke.") from error
+
+    async def body(self, response: httpx.Response, max_bytes: int = 0) -> bytes:
+        """The whole body. Raises InvalidAgentResponseError if it is longer than `max_bytes`, or than a client takes."""
+        limit = max_bytes or self._max_bytes
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > limit:
+                raise InvalidAgentResponseError(
+                    f"The answer of {excerpt(response.url.path)} is longer than {limit} bytes."
+                )
+        return bytes(body)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+@functools.cache
+def _public_trust() -> ssl.SSLContext:
+    """The public certificate authorities. Loading them takes tens of milliseconds, so that is done once."""
+    return httpx.create_ssl_context()

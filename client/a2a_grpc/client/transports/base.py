@@ -1,0 +1,37 @@
+"""The seam between the client and the bindings."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from a2a_grpc.pb import a2a_pb2
+
+R = TypeVar("R", bound=Message)
+
+
+class Transport(Protocol):
+    """One interface of an agent, with the connections to it. Belongs to the event loop that it was made in.
+
+    Every failure is raised as an A2AError: the one that the agent sent; NotConnectedError when no connection came
+    about; UnavailableError when one broke; InvalidAgentResponseError for an answer that is not of the protocol. A call
+    may be cancelled at any time.
+    """
+
+    async def open(self) -> None:
+        """Establish the connection if that can be done ahead of a call."""
+
+    async def unary(self, method: str, request: Message, response_type: type[R], *, timeout: float | None) -> R:
+        """Call an operation by its name in the proto.
+
+        The caller stops waiting after `timeout` seconds; the agent is told where the binding has words for it.
+        """
+
+    def stream(self, method: str, request: Message) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+        """Call a streaming operation. Ends when the agent ends the stream; what that means is the client's to judge.
+
+        Closing the generator gives up the stream at once.
+        """
+
+    async def aclose(self) -> None:
+        """Close the connections. Calls and streams that still run fail with UnavailableError."""

@@ -1,0 +1,163 @@
+"""The gRPC binding (specification 10)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, Final, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from google.rpc import status_pb2
+
+from a2a_grpc.client.errors import NotConnectedError
+from a2a_grpc.client.interfaces import GrpcAddress
+from a2a_grpc.client.options import Options
+from a2a_grpc.client.transports.base import R
+from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.wire.errors import A2AError, UnavailableError, from_status
+
+# While nobody answers, gRPC tries again by itself, at intervals from 0.1 s to 1 s. A call that finds it doing so waits
+# for one more try: the interval, gRPC's jitter of 20 %, and time to connect.
+_FIRST_RETRY_MS: Final = 100
+_LAST_RETRY_MS: Final = 1_000
+_ONE_RETRY_SECONDS: Final = 1.3
+
+_PING_TIMEOUT_MS: Final = 10_000
+_STATUS_DETAILS: Final = "grpc-status-details-bin"
+
+# How streams end, besides UNAVAILABLE, when a proxy or a server on its way out cuts them.
+_CUT: Final = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED}
+)
+
+
+class GrpcTransport:
+    """See `Transport`."""
+
+    def __init__(self, address: GrpcAddress, options: Options) -> None:
+        self._target = address.target
+        self._connect_timeout = options.connect_timeout
+        self._metadata = tuple(options.parameters.items())
+        self._closed = False
+        if address.tls:
+            roots = options.ca_file.read_bytes() if options.ca_file else None
+            credentials = grpc.ssl_channel_credentials(root_certificates=roots)
+            self._channel = grpc.aio.secure_channel(self._target, credentials, _channel_options(options))
+        else:
+            self._channel = grpc.aio.insecure_channel(self._target, _channel_options(options))
+        self._stub = a2a_pb2_grpc.A2AServiceStub(self._channel)
+
+    async def open(self) -> None:
+        state = self._state()
+        if state is grpc.ChannelConnectivity.READY:
+            return
+        retrying = state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
+        try:
+            async with asyncio.timeout(_ONE_RETRY_SECONDS if retrying else self._connect_timeout):
+                while retrying or state is not grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                    # Leaving TRANSIENT_FAILURE is success: gRPC reports no new tries until one of them has worked.
+                    await self._channel.wait_for_state_change(state)
+                    state = self._state()
+                    if state is grpc.ChannelConnectivity.READY:
+                        return
+        except TimeoutError:
+            pass
+        raise NotConnectedError(f"No connection to {self._target}: {await self._why_not()}.")
+
+    async def unary(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[R],  # noqa: ARG002 - the stub knows it
+        *,
+        timeout: float | None,
+    ) -> R:
+        await self.open()
+        call: Any = getattr(self._stub, method)(request, timeout=timeout, metadata=self._metadata)
+        try:
+            response: R = await call
+        except grpc.aio.AioRpcError as error:
+            raise _from_rpc(error) from error
+        except asyncio.CancelledError:
+            self._blame_for_cancellation()
+        return response
+
+    async def stream(self, method: str, request: Message) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+        await self.open()
+        call: Any = getattr(self._stub, method)(request, metadata=self._metadata)
+        begun = False
+        try:
+            async for response in call:
+                begun = True
+                yield response
+        except grpc.aio.AioRpcError as error:
+            if begun and error.code() in _CUT and _details(error) is None:
+                raise UnavailableError(f"The stream was cut: {error.details()}.") from error
+            raise _from_rpc(error) from error
+        except asyncio.CancelledError:
+            self._blame_for_cancellation()
+        finally:
+            call.cancel()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await self._channel.close()
+
+    def _state(self) -> grpc.ChannelConnectivity:
+        state = self._channel.get_state(try_to_connect=True)
+        if state is grpc.ChannelConnectivity.SHUTDOWN:
+            raise UnavailableError("The client was closed.")
+        return state
+
+    async def _why_not(self) -> str:
+        # gRPC tells the cause to calls only. Health is the one service that harms nobody if there is a connection now.
+        probe: Any = self._channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            await probe(b"", timeout=0.1)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                return (error.details() or "").removesuffix(".")
+        return f"no answer within {self._connect_timeout:g} s"
+
+    def _blame_for_cancellation(self) -> NoReturn:
+        """For a CancelledError in flight: closing the channel cancels its calls, but not the tasks around them."""
+        task = asyncio.current_task()
+        if self._closed and (task is None or not task.cancelling()):
+            raise UnavailableError("The client was closed.") from None
+        raise  # noqa: PLE0704
+
+
+def _channel_options(options: Options) -> list[tuple[str, Any]]:
+    settings: list[tuple[str, Any]] = [
+        ("grpc.primary_user_agent", "a2a-grpc"),
+        ("grpc.max_receive_message_length", options.max_receive_bytes),
+        ("grpc.initial_reconnect_backoff_ms", _FIRST_RETRY_MS),
+        ("grpc.max_reconnect_backoff_ms", _LAST_RETRY_MS),
+        # Its own connection: gRPC would share one between channels, together with the waiting time after a failure.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    if options.keepalive is not None:
+        settings += [
+            ("grpc.keepalive_time_ms", round(options.keepalive * 1000)),
+            ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+            # A task may be silent for longer than two pings.
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+    return settings
+
+
+def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+    """The google.rpc.Status in the trailers (specification 10.6); None if there is none that agrees with the code."""
+    for key, value in error.trailing_metadata() or ():
+        if key == _STATUS_DETAILS and isinstance(value, bytes):
+            try:
+                status = status_pb2.Status.FromString(value)
+            except DecodeError:
+                continue
+            if status.code == error.code().value[0]:
+                return status
+    return None
+
+
+def _from_rpc(error: grpc.aio.AioRpcError) -> A2AError:
+    bare = status_pb2.Status(code=error.code().value[0], message=error.details() or "")
+    return from_status(_details(error) or bare)

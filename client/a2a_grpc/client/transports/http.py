@@ -1,0 +1,142 @@
+"""The HTTP+JSON binding (specification 11)."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, aclosing
+from http import HTTPStatus
+from typing import Final
+
+import httpx
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+
+from a2a_grpc.client.options import Options
+from a2a_grpc.client.pool import Pool
+from a2a_grpc.client.transports.base import R
+from a2a_grpc.client.transports.sse import EventDecoder, ServerSentEvent
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire import protojson
+from a2a_grpc.wire.errors import (
+    A2AError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    JsonParseError,
+    MethodNotAllowedError,
+    RouteNotFoundError,
+    excerpt,
+    from_error_body,
+)
+from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON, MEDIA_TYPE_SSE
+from a2a_grpc.wire.rules import HttpCall, to_http
+
+_SUBSCRIBE: Final = "SubscribeToTask"
+
+_FOR_ANSWER: Final = {"accept": f"{MEDIA_TYPE_A2A}, {MEDIA_TYPE_JSON};q=0.9"}
+# What compresses a stream, or keeps it, holds events back.
+_FOR_STREAM: Final = {"accept": MEDIA_TYPE_SSE, "accept-encoding": "identity", "cache-control": "no-store"}
+
+
+class HttpTransport:
+    """See `Transport`."""
+
+    def __init__(self, url: str, options: Options) -> None:
+        self._base = url.rstrip("/")
+        self._max_receive_bytes = options.max_receive_bytes
+        self._pool = Pool(options)
+        # The text of the specification says POST (11.3.2), its proto says GET; servers know one of them or both.
+        self._subscribe_verb = "POST"
+
+    async def open(self) -> None:
+        """Nothing: the first request makes the connection, and tells when there is none."""
+
+    async def unary(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        *,
+        timeout: float | None,  # noqa: ARG002 - HTTP has no word for it
+    ) -> R:
+        async with self._exchange(to_http(method, request), _FOR_ANSWER) as response:
+            body = await self._pool.body(response)
+        if not response.is_success:
+            raise _refusal(response, body)
+        return response_type() if response_type is Empty else _parse(body, response_type, response)
+
+    async def stream(self, method: str, request: Message) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+        verb = self._subscribe_verb if method == _SUBSCRIBE else None
+        begun = False
+        try:
+            async with aclosing(self._events(to_http(method, request, verb))) as events:
+                async for event in events:
+                    begun = True
+                    yield event
+        except (RouteNotFoundError, MethodNotAllowedError):
+            if begun or verb != "POST":
+                raise
+        else:
+            return
+        async with aclosing(self._events(to_http(method, request, "GET"))) as events:
+            async for event in events:
+                self._subscribe_verb = "GET"
+                yield event
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+    async def _events(self, call: HttpCall) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+        async with self._exchange(call, _FOR_STREAM) as response:
+            if not response.is_success:
+                raise _refusal(response, await self._pool.body(response))
+            media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if media_type != MEDIA_TYPE_SSE:
+                raise InvalidAgentResponseError(
+                    f"The agent answered a streaming request with {excerpt(media_type) or 'no media type'}."
+                )
+            decoder = EventDecoder(self._max_receive_bytes)
+            async for chunk in response.aiter_bytes():
+                for event in decoder.feed(chunk):
+                    yield _payload(event, response)
+
+    def _exchange(self, call: HttpCall, headers: dict[str, str]) -> AbstractAsyncContextManager[httpx.Response]:
+        url = self._base + call.path
+        if call.query:
+            url = f"{url}?{httpx.QueryParams(list(call.query))}"
+        if call.body is not None:
+            headers = headers | {"content-type": MEDIA_TYPE_A2A}
+        return self._pool.exchange(call.verb, url, headers=headers, content=call.body)
+
+
+def _refusal(response: httpx.Response, body: bytes) -> A2AError:
+    if response.is_redirect:
+        target = excerpt(response.headers.get("location", ""))
+        return InvalidAgentResponseError(f"The agent redirects to {target}, an address that its card does not name.")
+    try:
+        parsed: object = protojson.parse(body)
+    except A2AError:
+        parsed = None  # a proxy's page, for instance
+    error = from_error_body(response.status_code, parsed)
+    delay = response.headers.get("retry-after", "")
+    if error.retry_after is None and delay.isascii() and delay.isdecimal():
+        error.retry_after = float(delay)
+    return error
+
+
+def _payload(event: ServerSentEvent, response: httpx.Response) -> a2a_pb2.StreamResponse:
+    # A stream that has begun can carry an error only as an event: the body of section 11.6 in place of a payload.
+    if event.event == "error" or event.data.startswith(b'{"error"'):
+        try:
+            body: object = protojson.parse(event.data)
+        except A2AError:
+            body = None
+        raise from_error_body(HTTPStatus.INTERNAL_SERVER_ERROR, body)
+    return _parse(event.data, a2a_pb2.StreamResponse, response)
+
+
+def _parse(body: bytes, response_type: type[R], response: httpx.Response) -> R:
+    try:
+        return protojson.loads(body, response_type)
+    except (InvalidArgumentError, JsonParseError) as error:
+        what = f"{response.request.method} {excerpt(response.request.url.path)}"
+        raise InvalidAgentResponseError(
+            f"The agent answered {what} with something that is no {response_type.DESCRIPTOR.name}: {error.message}"
+        ) from error
