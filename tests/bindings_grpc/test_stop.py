@@ -1,0 +1,58 @@
+"""How calls end when the server stops."""
+
+import asyncio
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.message import Message
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
+from a2a_grpc.server.bindings.grpc.server import create_server
+from a2a_grpc.server.calls.call import Call
+from tests.bindings_grpc.scripted import Scripted, ready
+from tests.support.waiting import wait_until
+
+GET = a2a_pb2.GetTaskRequest(id="t-1")
+
+
+async def test_a_running_call_ends_within_the_grace_and_new_ones_are_refused() -> None:
+    go_on = asyncio.Event()
+
+    async def unary(method: str, request: Message, call: Call) -> Message:
+        await go_on.wait()
+        return a2a_pb2.Task(id="t-1")
+
+    handler = Scripted(unary=unary)
+    server = create_server(handler, None, ready(), addr="127.0.0.1:0")
+    address = f"127.0.0.1:{await server.start()}"
+    async with grpc.aio.insecure_channel(address) as channel, grpc.aio.insecure_channel(address) as late:
+        rpc = A2AServiceStub(channel).GetTask(GET)
+        await wait_until(lambda: handler.calls, "the call arrives")
+        stopping = asyncio.create_task(server.stop(30))
+        await asyncio.sleep(0)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await A2AServiceStub(late).GetTask(GET, timeout=5)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        go_on.set()
+        assert (await rpc).id == "t-1"
+        async with asyncio.timeout(3):
+            await stopping
+
+
+async def test_a_call_that_outlasts_the_grace_is_ended() -> None:
+    async def unary(method: str, request: Message, call: Call) -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    handler = Scripted(unary=unary)
+    server = create_server(handler, None, ready(), addr="127.0.0.1:0")
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{await server.start()}") as channel:
+        rpc = A2AServiceStub(channel).GetTask(GET)
+        await wait_until(lambda: handler.calls, "the call arrives")
+        async with asyncio.timeout(3):
+            await server.stop(0.1)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await rpc
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
