@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.replica import Pair, PairPool
 from tests.support.servers import KINDS, ServerKind, StorePool, StoreServer
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names the marker of `two_replicas`."""
+    config.addinivalue_line(
+        "markers", "agent(reference, **env): what two_replicas serve (MODULE:ATTR), with which A2A_* variables"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +34,23 @@ def store_server(request: pytest.FixtureRequest, store_pool: StorePool) -> Store
 def one_store_server(store_pool: StorePool) -> StoreServer:
     """A single server for tests in which the kind does not matter. Empty at the start of every test."""
     return store_pool.first()
+
+
+@pytest.fixture(scope="session")
+def pair_pool() -> Iterator[PairPool]:
+    """The pairs of replicas of this session."""
+    pool = PairPool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def two_replicas(request: pytest.FixtureRequest, pair_pool: PairPool) -> Pair:
+    """Two ready server processes on one store: `r1, r2 = two_replicas.replicas`; the store is `two_replicas.store`.
+
+    They serve the demo agent, or what the test (or its module's `pytestmark`) says: `@pytest.mark.agent("module:attr",
+    A2A_TASK_TTL="10")`. Tests with the same agent and variables share the pair, and so its tasks; a replica or store
+    that a test killed or froze is brought back before the next.
+    """
+    marker = request.node.get_closest_marker("agent")
+    return pair_pool.get(marker.args[0] if marker and marker.args else None, marker.kwargs if marker else {})

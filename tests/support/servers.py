@@ -155,13 +155,17 @@ class StoreServer:
         """Closes the connections of clients of one kind ("normal" or "pubsub") and returns how many."""
         return int(self.client.client_kill_filter(_type=kind, skipme=True))
 
-    def reset(self) -> None:
-        """Repairs what a test left (killed, frozen, paused) and removes all keys."""
+    def revive(self) -> None:
+        """Repairs what a test left: killed, frozen or paused. The data stays."""
         if self._alive:
             os.kill(self.pid, signal.SIGCONT)
         else:
             self.start()
         self.client.client_unpause()
+
+    def reset(self) -> None:
+        """Repairs what a test left and removes all keys."""
+        self.revive()
         self.client.flushall()
 
     def log(self) -> str:
