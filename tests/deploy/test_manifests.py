@@ -1,5 +1,6 @@
 """The Kubernetes manifests against the schemas of real clusters, and against each other."""
 
+import re
 import shutil
 import subprocess
 import tomllib
@@ -10,8 +11,8 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.bindings.grpc.health import LIVENESS
+from a2a_grpc.server.bindings.grpc.server import A2A_SERVICE
 from a2a_grpc.server.settings import Settings, load
 from a2a_grpc.server.settings.source import all_settings
 
@@ -57,14 +58,19 @@ def test_schema(manifest: Manifest, release: str) -> None:
     kubernetes_validate.validate(manifest, release, strict=True)
 
 
-def test_what_kustomize_makes_of_them() -> None:
+def kustomize(folder: Path) -> list[Manifest]:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not installed")
-    built = subprocess.run([kubectl, "kustomize", str(KUBERNETES)], check=True, capture_output=True, text=True).stdout
+    built = subprocess.run([kubectl, "kustomize", str(folder)], check=True, capture_output=True, text=True).stdout
     manifests = list(yaml.safe_load_all(built))
     for manifest in manifests:
         kubernetes_validate.validate(manifest, RELEASES[-1], strict=True)
+    return manifests
+
+
+def test_what_kustomize_makes_of_them() -> None:
+    manifests = kustomize(KUBERNETES)
     assert len(manifests) == len(MANIFESTS) + 1
 
     [settings] = [m for m in manifests if m["kind"] == "ConfigMap"]
@@ -73,7 +79,28 @@ def test_what_kustomize_makes_of_them() -> None:
     assert settings["metadata"]["name"].startswith("a2a-grpc-"), "without the hash a changed setting rolls nothing"
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert container["image"].endswith(f"/a2a-grpc:{version}")
+    assert container["image"] == f"a2a-grpc:{version}"
+
+
+def test_the_kustomization_of_the_documentation(tmp_path: Path) -> None:
+    """docs/DEPLOY.md tells operators to lay their own over ours; laid out as it says, it does what it says."""
+    [documented] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "DEPLOY.md").read_text(), re.DOTALL)
+    shutil.copytree(KUBERNETES, tmp_path / "a2a-grpc" / "deploy" / "kubernetes")
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "kustomization.yaml").write_text(documented)
+
+    manifests = kustomize(tmp_path / "agents")
+    assert {m["metadata"]["namespace"] for m in manifests} == {"agents"}
+    deployment = one("Deployment", among=manifests)["spec"]
+    assert deployment["replicas"] == 3
+    assert deployment["template"]["spec"]["containers"][0]["image"] == "registry.example.com/my-agent:1.0.0"
+    [settings] = [m for m in manifests if m["kind"] == "ConfigMap"]
+    assert settings["data"] == {
+        "A2A_LOG_FORMAT": "json",
+        "A2A_PUBLIC_GRPC_ADDR": "agent.example.com:443",
+        "A2A_PUBLIC_HTTP_URL": "https://agent.example.com",
+    }
+    load(settings["data"])
 
 
 def test_every_selector_finds_the_pods() -> None:
@@ -142,12 +169,11 @@ def test_secrets_are_only_referred_to() -> None:
 
 def test_probes_ask_for_what_the_server_serves() -> None:
     [port] = [port["containerPort"] for port in CONTAINER["ports"] if port["name"] == "grpc"]
-    service = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
     probes = {name: CONTAINER[f"{name}Probe"]["grpc"] for name in ("startup", "liveness", "readiness")}
     assert probes == {
         "startup": {"port": port, "service": LIVENESS},
         "liveness": {"port": port, "service": LIVENESS},
-        "readiness": {"port": port, "service": service},
+        "readiness": {"port": port, "service": A2A_SERVICE},
     }
 
 
