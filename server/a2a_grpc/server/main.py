@@ -44,7 +44,7 @@ from a2a_grpc.server.store.tasks import TaskStore
 
 log = logging.getLogger("a2a_grpc.server")
 
-DEMO_AGENT = "a2a_grpc.server.demo:agent"
+DEMO_AGENT = "a2a_grpc.server.agents.demo:agent"
 # Seconds that calls have to finish after a signal to stop, before the turns themselves are interrupted.
 _STOP_GRACE = 2.0
 

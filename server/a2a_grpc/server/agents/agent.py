@@ -41,9 +41,9 @@ class Skill:
 class Agent:
     """An agent: a card and its skills.
 
-    A message has no field that names a skill, so a router picks it. By default that is the skill whose id stands in
-    the message's metadata under "skill", else the one whose id is the first word of its text, else the first skill
-    that was declared. `router` replaces the rule.
+    A message has no field that names a skill, so a router picks it, once for each task, from the message that begins
+    it. By default that is the skill whose id stands in the message's metadata under "skill", else the one whose id is
+    the first word of its text, else the first skill that was declared. `router` replaces the rule.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Agent:
         return declare
 
     def router(self, route: Router) -> Router:
-        """Let the decorated function pick the skill: it takes the message and returns the id of a skill."""
+        """Let the decorated function pick the skill: it takes the first message of a task, returns the id of a skill."""
         self._router = route
         return route
 
@@ -145,7 +145,7 @@ class Agent:
         return hook
 
     def pick(self, message: a2a_pb2.Message) -> Skill:
-        """The skill for `message`. Raises: LookupError where the router names none of the agent's skills."""
+        """The skill for a task that begins with `message`. Raises: LookupError where the router names none of the agent's skills."""
         found = self._default_route(message) if self._router is None else self._router(message)
         try:
             return self.skills[found]

@@ -172,6 +172,8 @@ class Engine:
         if self.running + self._reserved >= self._max_turns:
             raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
         message_only = intake.skill.answers is Answers.MESSAGE
+        if not message_only and (known := await self._store.known(intake.scope, intake.dedupe)) is not None:
+            return self._accepted(known, intake)
         trial = Trial(lambda task_id: self._lookup(intake.scope, task_id), message_only=message_only)
         task = self._new_task(intake)
         turn = Turn(

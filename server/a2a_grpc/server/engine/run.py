@@ -63,7 +63,7 @@ class Run:
         """Run turns from the message `origin` on, until the task is parked, ended or lost."""
         turn = self.make_turn(origin, attempt=stored.attempt, checkpoint=stored.checkpoint, history=_before(stored))
         try:
-            skill = self._agent.pick(origin.message)
+            skill = self._agent.pick(stored.fold.head.history[0])
         except Exception:
             log.exception("task %s: no skill for the message", self.writer.task_id)
             await self._end(End(states.FAILED, FAILED_TEXT))
@@ -83,7 +83,7 @@ class Run:
                 following = await self._next_turn()
                 if following is None:
                     return
-                skill, turn = following
+                turn = following
                 body = self._start(skill, turn)
         except (TurnOverError, StoreUnavailableError) as error:
             log.warning("task %s: the run is over: %s", self.writer.task_id, error)
@@ -108,7 +108,7 @@ class Run:
             checkpoint=checkpoint,
         )
 
-    async def _next_turn(self) -> tuple[Skill, Turn] | None:
+    async def _next_turn(self) -> Turn | None:
         seq = await self.writer.take()
         if seq is None:
             return None
@@ -118,8 +118,7 @@ class Run:
             return None
         if self.writer.state != states.WORKING:
             self.writer.emit(self._status(states.WORKING))
-        turn = self.make_turn(origin, attempt=1, checkpoint=stored.checkpoint, history=_before(stored, origin))
-        return self._agent.pick(origin.message), turn
+        return self.make_turn(origin, attempt=1, checkpoint=stored.checkpoint, history=_before(stored, origin))
 
     def _start(self, skill: Skill, turn: Turn) -> _Body:
         return asyncio.create_task(self._invoke(skill, turn), name=f"turn-{turn.task_id}")

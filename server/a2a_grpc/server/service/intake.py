@@ -37,8 +37,8 @@ class Inlet:
         """
         message = a2a_pb2.Message()
         message.CopyFrom(request.message)
-        skill = self._skill(message)
         stored = await find(self._store, caller, message.task_id) if message.task_id else None
+        skill = self._skill(message if stored is None else stored.fold.head.history[0])
         _check_media_types(message, self._agent, skill)
         dedupe = self._dedupe(request)
         if stored is not None and message.context_id not in {"", stored.context}:

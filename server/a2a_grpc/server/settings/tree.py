@@ -192,7 +192,7 @@ class StoreSettings(Group):
     timeout: Annotated[
         PositiveSeconds,
         Variable(name="A2A_STORE_TIMEOUT", unit="seconds", doc="A call to the store is given up after this."),
-    ] = 2
+    ] = 1.5
     patience: Annotated[
         Seconds,
         Variable(

@@ -50,7 +50,7 @@ class TaskStore:
         """`timeout`, `task_ttl` and `patience` in seconds; `replica` names this process and no other, ever."""
         self.replica = replica
         self.shards = shards
-        self._patience = patience
+        self._patience = max(patience, timeout)
         self._task_ttl_ms = int(task_ttl * 1000)
         self._max_ready = max_ready
         self._pool = call_pool(url)
@@ -282,6 +282,14 @@ class TaskStore:
             scripts.CHECKPOINT, [self.keys_of(task_id).task(task_id)], [epoch, checkpoint], self._patience
         )
         return _outcome(reply)
+
+    async def known(self, scope: Scope, dedupe: Dedupe) -> Placed | None:
+        """Where the same message went before, if it did."""
+        shard = ids.shard_for(ids.scope(scope.tenant, scope.owner, dedupe.message_id), self.shards)
+        found = await self._pipeline.command(
+            "GET", self._keys[shard].dedupe(scope.tenant, scope.owner, dedupe.message_id)
+        )
+        return None if found is None else _placed([b"KNOWN", found], "", dedupe)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,12 @@
 """One HTTP/1.1 connection: uvicorn's, with the limits and the manners that an open port needs.
 
-uvicorn bounds neither the time nor the size of a request's head, answers unreadable bytes with plain text, and tells
-only the newest of several pipelined requests that the peer has gone. The rest is uvicorn's.
+uvicorn bounds neither the time nor the size of a request's head, answers unreadable bytes with plain text, tells only the
+newest of several pipelined requests that the peer has gone, and loses the body of a request that offers an upgrade. The
+rest is uvicorn's.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, UnavailableError, error_body
+
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ class Connection(HttpToolsProtocol):
         self._on_closed = on_closed
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._in_head = False
+        self._in_message = False
         self._earlier: list[RequestResponseCycle] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -59,38 +65,52 @@ class Connection(HttpToolsProtocol):
             self._refuse(
                 503, UnavailableError("Too many connections are open; try again in a moment.", retry_after=1.0)
             )
-            return
-        self._timer = self.loop.call_later(self._limits.head_timeout, self._head_timed_out)
+        else:
+            self._timer = self.loop.call_later(self._limits.head_timeout, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if not self._in_message and b"pgrade" in data:
+            data = _without_upgrade(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
         # Most requests come in one piece: nothing is pending then, and no timer was needed.
-        if self.cycle is None or self.cycle.response_complete:
-            # What came is the beginning of a head (or the rest of a body that nobody wanted).
+        if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_bytes:
                 self._refuse(431, InvalidArgumentError(f"Headers must fit {self._limits.head_bytes} bytes."))
             elif self._timer is None:
                 self._timer = self.loop.call_later(self._limits.head_timeout, self._head_timed_out)
-        elif self.cycle.more_body:
+        elif self._in_message:
             if self._timer is None:
                 self._timer = self.loop.call_later(self._limits.body_timeout, self._body_timed_out, self.cycle)
-        elif self._timer is not None:
-            self._stop_timer()
+        elif self.cycle is not None and self.cycle.response_complete and self.timeout_keep_alive_task is None:
+            # The rest of a body that nobody wanted has come; uvicorn counts the idle time from responses only.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def on_message_begin(self) -> None:
+        self._stop_timer()
+        self._in_message = self._in_head = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        self._stop_timer()
+        self._in_head = False
         self._head_bytes = 0
-        if self._timer is not None:
-            self._stop_timer()
         before = self.cycle
         super().on_headers_complete()
         if before is not None and not before.response_complete:
             self._earlier = [cycle for cycle in self._earlier if not cycle.response_complete]
             self._earlier.append(before)
+
+    def on_message_complete(self) -> None:
+        self._stop_timer()
+        self._in_message = False
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -123,14 +143,9 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _head_timed_out(self) -> None:
-        self._timer = None
-        if self._head_bytes:
-            self._refuse_late("headers", self._limits.head_timeout)
-        else:
-            self.transport.close()
+        self._refuse_late("headers", self._limits.head_timeout)
 
     def _body_timed_out(self, cycle: RequestResponseCycle) -> None:
-        self._timer = None
         if cycle.response_started:
             self.transport.close()
         else:
@@ -148,3 +163,12 @@ class Connection(HttpToolsProtocol):
                 + body
             )
             self.transport.close()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """The beginning of a request without its offer to change the protocol, which a server may always ignore.
+
+    Java's HttpClient offers HTTP/2 with every first request of a connection, also with one that has a body.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"", head) + end + rest

@@ -43,8 +43,11 @@ def open_channel(target: str) -> grpc.aio.Channel:
 
 
 async def watch(channel: grpc.aio.Channel, target: str, readiness: Readiness) -> None:
-    """Keep the component "upstream" of `readiness` true: ready while one replica is. Runs until it is cancelled."""
-    while True:
-        state = channel.get_state(try_to_connect=True)
+    """Keep the component "upstream" of `readiness` true: ready while one replica is. Ends when the channel is closed.
+
+    To cancel it is no good: the gRPC core would go on watching for a task that is gone.
+    """
+    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.SHUTDOWN:
         readiness.set(COMPONENT, state is grpc.ChannelConnectivity.READY, f"no replica is ready at {target}")
         await channel.wait_for_state_change(state)
+    readiness.set(COMPONENT, ready=False, reason="closed")

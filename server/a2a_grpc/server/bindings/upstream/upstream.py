@@ -1,7 +1,6 @@
 """The upstream as one thing to start and to close."""
 
 import asyncio
-import contextlib
 
 from a2a_grpc.server.bindings.upstream.cards import UpstreamCards
 from a2a_grpc.server.bindings.upstream.channel import open_channel, watch
@@ -29,8 +28,6 @@ class Upstream:
 
     async def close(self, grace: float | None = None) -> None:
         """Disconnect. Calls that still run have `grace` seconds; then they fail with UnavailableError."""
-        if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
         await self._channel.close(grace)
+        if self._watch is not None:
+            await self._watch
