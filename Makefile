@@ -13,7 +13,7 @@ CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen check-generated lint lint-proto types test test-all conformance serve-conformance tck bench image lock ci clean
+.PHONY: help setup run gen check-generated lint lint-proto types test test-all conformance serve-conformance tck bench image lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
@@ -118,6 +118,21 @@ test-all: $(VENV)/.dev ## The tests with the slow ones
 	pytest -n 2
 
 conformance: $(VENV)/.dev ## The protocol rules on every binding
-	pytest -n 2 tests/conformance
+	pytest -n 2 tests/conformance tests/interop
 
 ci: lint types check-generated test ## What has to pass before a change lands
+
+# --- running things ---------------------------------------------------------------------------------------------------
+
+# The conformance agent: full, min, extdecl or reqext.
+PROFILE ?= full
+
+serve-conformance: $(VENV)/.dev ## Serve the conformance agent; PROFILE=full|min|extdecl|reqext
+	python -m a2a_grpc.server serve tests.conformance.agent:$(PROFILE)
+
+tck: $(VENV)/.dev ## Run the public test kit from a checkout: TCK=DIR
+	@test -n "$(TCK)" || { echo "usage: make tck TCK=DIR, a checkout of a2a-tck (branch 1.0-dev)" >&2; exit 2; }
+	python -m tests.conformance.tck $(TCK)
+
+image: ## Build the container image with docker, podman or buildah
+	deploy/build-image.sh
