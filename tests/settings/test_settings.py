@@ -42,9 +42,10 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert settings.card.max_age == 300
     assert settings.store.redis_url is None
     assert (settings.store.shards, settings.store.task_ttl, settings.store.dedupe_ttl) == (1, 604800, 86400)
-    assert (settings.store.timeout, settings.store.patience) == (2, 30)
+    assert (settings.store.timeout, settings.store.patience) == (1.5, 30)
     assert (settings.store.snapshot_events, settings.store.stream_buffer) == (256, 256)
-    assert (settings.engine.max_turns, settings.engine.turn_timeout) == (100, 86400)
+    assert (settings.engine.max_turns, settings.engine.max_ready) == (100, 10000)
+    assert settings.engine.turn_timeout == 86400
     assert (settings.engine.cancel_grace, settings.engine.mixed_timeout) == (5, 1)
     assert (settings.limits.max_message_bytes, settings.limits.max_nesting, settings.limits.max_id_length) == (
         4194304,
@@ -79,6 +80,7 @@ GIVEN = {
     "A2A_SNAPSHOT_EVENTS": "64",
     "A2A_STREAM_BUFFER": "32",
     "A2A_MAX_TURNS": "7",
+    "A2A_MAX_READY": "8",
     "A2A_TURN_TIMEOUT": "0",
     "A2A_CANCEL_GRACE": "2",
     "A2A_MIXED_TIMEOUT": "0.25",
