@@ -224,9 +224,10 @@ def parse_sse(text: str) -> list[SseEvent]:
     """The events of a whole stream; every event must be framed as DESIGN says: one data line."""
     events = []
     for block in text.split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
-        if fields:
-            assert sum(line.startswith("data:") for line in block.splitlines()) == 1, block
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            fields = dict(line.split(": ", 1) for line in lines)
+            assert sum(line.startswith("data:") for line in lines) == 1, block
             data = json.loads(fields["data"])
             events.append(SseEvent(data, fields.get("id"), fields.get("event", "message")))
     return events

@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection: uvicorn's, with the limits and the manners that an open port needs.
 
-uvicorn bounds neither the time nor the size of a request's head, answers unreadable bytes with plain text, tells only the
-newest of several pipelined requests that the peer has gone, and loses the body of a request that offers an upgrade. The
-rest is uvicorn's.
+uvicorn bounds neither the time nor the size of a request's head, answers unreadable bytes with plain text, tells only
+the newest of several pipelined requests that the peer has gone, and loses the body of a request that offers an upgrade.
+The rest is uvicorn's.
 """
 
 import asyncio
