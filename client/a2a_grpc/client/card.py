@@ -166,8 +166,8 @@ def _freshness(headers: Mapping[str, str]) -> float | None:
 
 def _refusal(address: str, response: "httpx.Response") -> A2AError:
     status = response.status_code
-    if response.is_redirect:
-        target = excerpt(response.headers.get("location", ""))
+    if response.has_redirect_location:
+        target = excerpt(response.headers["location"])
         return CardError(f"{excerpt(address)} redirects to {target}; use that address if you trust it.")
     error = type(from_error_body(status, None))
     meaningful = (UnauthenticatedError, PermissionDeniedError, ResourceExhaustedError)

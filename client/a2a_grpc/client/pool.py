@@ -1,6 +1,8 @@
 """The HTTP connections of a client, and what their failures mean."""
 
 import functools
+import os
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -52,7 +54,7 @@ class Pool:
         except httpx.ConnectTimeout as error:
             raise NotConnectedError(f"No connection to {where} in time.") from error
         except (httpx.ConnectError, httpx.ProxyError) as error:
-            raise NotConnectedError(f"No connection to {where}: {error}.") from error
+            raise NotConnectedError(f"No connection to {where}: {_cause(error)}.") from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise InvalidArgumentError(f"{where} is no address to call: {error}") from error
         except httpx.DecodingError as error:
@@ -76,6 +78,15 @@ class Pool:
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+def _cause(error: BaseException) -> str:
+    """What the system said, at the bottom of what the libraries made of it."""
+    while (deeper := error.__cause__ or error.__context__) is not None:
+        error = deeper
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    return (error.strerror if isinstance(error, socket.gaierror) else None) or str(error)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """The gRPC binding (specification 10)."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from typing import Any, Final, NoReturn
 
@@ -22,6 +23,8 @@ _LAST_RETRY_MS: Final = 1_000
 _ONE_RETRY_SECONDS: Final = 1.3
 
 _PING_TIMEOUT_MS: Final = 10_000
+# "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: …"
+_LAST_ERROR: Final = re.compile(r"^.* last error: (?:[A-Z_]+: )?")
 _STATUS_DETAILS: Final = "grpc-status-details-bin"
 
 # How streams end, besides UNAVAILABLE, when a proxy or a server on its way out cuts them.
@@ -115,7 +118,7 @@ class GrpcTransport:
             await probe(b"", timeout=0.1)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
-                return (error.details() or "").removesuffix(".")
+                return _LAST_ERROR.sub("", error.details() or "").removesuffix(".")
         return f"no answer within {self._connect_timeout:g} s"
 
     def _blame_for_cancellation(self) -> NoReturn:

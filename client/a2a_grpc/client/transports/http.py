@@ -107,8 +107,8 @@ class HttpTransport:
 
 
 def _refusal(response: httpx.Response, body: bytes) -> A2AError:
-    if response.is_redirect:
-        target = excerpt(response.headers.get("location", ""))
+    if response.has_redirect_location:
+        target = excerpt(response.headers["location"])
         return InvalidAgentResponseError(f"The agent redirects to {target}, an address that its card does not name.")
     try:
         parsed: object = protojson.parse(body)

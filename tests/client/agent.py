@@ -1,0 +1,33 @@
+"""The agent that the client tests call. The first word of a message says what it does."""
+
+import asyncio
+
+from a2a_grpc.server.agents import Agent, Reject, Turn
+
+agent = Agent(name="Client test agent", description="Does what the first word says.", version="1.0", answers="mixed")
+
+
+@agent.skill(id="do", name="Do", description="Does what the first word says.", tags=["test"])
+async def do(turn: Turn) -> None:
+    word, _, rest = turn.text.partition(" ")
+    if turn.history:
+        await turn.artifact("answer", text=turn.text)
+        return
+    match word:
+        case "msg":
+            await turn.reply(rest)
+        case "chunks":
+            await turn.working("counting")
+            for number in range(int(rest)):
+                await turn.stream("count", text=f"{number} ")
+        case "ask":
+            await turn.require_input("What is your name?")
+        case "reject":
+            raise Reject("I do not do that.")
+        case "fail":
+            await turn.fail("It broke.")
+        case "hang":
+            await turn.working("for ever")
+            await asyncio.Event().wait()
+        case _:
+            await turn.artifact("echo", text=rest)

@@ -1,0 +1,216 @@
+"""Other sides of a connection: servers that answer exactly what a test wants, on real sockets."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import grpc
+from google.protobuf.message import Message
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire import protojson
+from a2a_grpc.wire.errors import A2AError, to_status
+from a2a_grpc.wire.rules import OPERATIONS
+
+Context = grpc.aio.ServicerContext[Message, Message]
+
+
+@dataclass
+class Request:
+    """What an HTTP server was asked."""
+
+    verb: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Respond = Callable[[Request, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+@dataclass
+class HttpPeer:
+    """An HTTP/1.1 server on 127.0.0.1 that keeps every request."""
+
+    port: int
+    requests: list[Request] = field(default_factory=list)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """A caller has closed its connection before it had an answer."""
+
+    @property
+    def url(self) -> str:
+        """Without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def http_peer(respond: Respond) -> AsyncIterator[HttpPeer]:
+    """Serves with `respond`, which writes the whole response, and is cancelled when the caller leaves."""
+    peer = HttpPeer(0)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            while not writer.is_closing():
+                request = await _read(reader)
+                peer.requests.append(request)
+                await _while_connected(respond(request, writer), reader, peer.left)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    peer.port = server.sockets[0].getsockname()[1]
+    try:
+        yield peer
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks)
+
+
+async def _while_connected(work: Coroutine[Any, Any, None], reader: asyncio.StreamReader, left: asyncio.Event) -> None:
+    working = asyncio.create_task(work)
+    watching = asyncio.create_task(reader.read(1))  # no client sends its next request before it has its answer
+    try:
+        await asyncio.wait([working, watching], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            left.set()
+            raise ConnectionResetError
+        await working
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _read(reader: asyncio.StreamReader) -> Request:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    line, *fields = head.rstrip().split("\r\n")
+    verb, target, _ = line.split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (item.partition(":") for item in fields)}
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Request(verb, target, headers, body)
+
+
+def response(
+    status: int = 200,
+    body: bytes = b"",
+    media_type: str = "application/a2a+json",
+    headers: dict[str, str] | None = None,
+) -> bytes:
+    """A whole HTTP response."""
+    fields = {"content-type": media_type, "content-length": str(len(body)), **(headers or {})}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {status} Reason\r\n{head}\r\n".encode() + body
+
+
+SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+"""The beginning of a stream of events that ends with its connection."""
+
+
+def sse(*events: a2a_pb2.StreamResponse) -> bytes:
+    """Events as they stand in the body of a stream."""
+    return b"".join(b"data: " + protojson.dumps(event) + b"\n\n" for event in events)
+
+
+def task(state: a2a_pb2.TaskState, task_id: str = "t1", *artifacts: a2a_pb2.Artifact) -> a2a_pb2.Task:
+    """A task in a state."""
+    return a2a_pb2.Task(id=task_id, context_id="c1", status=a2a_pb2.TaskStatus(state=state), artifacts=artifacts)
+
+
+def task_event(state: a2a_pb2.TaskState, task_id: str = "t1") -> a2a_pb2.StreamResponse:
+    """The event that starts a stream."""
+    return a2a_pb2.StreamResponse(task=task(state, task_id))
+
+
+def status_event(state: a2a_pb2.TaskState, task_id: str = "t1") -> a2a_pb2.StreamResponse:
+    """The event of a change of state."""
+    update = a2a_pb2.TaskStatusUpdateEvent(task_id=task_id, context_id="c1", status=a2a_pb2.TaskStatus(state=state))
+    return a2a_pb2.StreamResponse(status_update=update)
+
+
+def message_event(text: str) -> a2a_pb2.StreamResponse:
+    """The only event of an answer without a task."""
+    message = a2a_pb2.Message(message_id="m1", role=a2a_pb2.ROLE_AGENT, parts=[a2a_pb2.Part(text=text)])
+    return a2a_pb2.StreamResponse(message=message)
+
+
+@asynccontextmanager
+async def grpc_peer(agent: object) -> AsyncIterator[str]:
+    """Serves the operations that `agent` has methods for (`send_message(request, context)`, …); yields host:port.
+
+    Calls that still run at the end are cut.
+    """
+    server = await start_grpc(agent, "127.0.0.1:0")
+    try:
+        yield server.address
+    finally:
+        await server.server.stop(None)
+
+
+class GrpcServer(NamedTuple):
+    """A running gRPC server and its host:port."""
+
+    server: grpc.aio.Server
+    address: str
+
+
+async def start_grpc(agent: object, address: str) -> GrpcServer:
+    """Starts what `grpc_peer` serves."""
+    handlers = {}
+    for operation in OPERATIONS.values():
+        method = getattr(agent, re.sub("(?!^)([A-Z])", r"_\1", operation.name).lower(), None)
+        make = grpc.unary_stream_rpc_method_handler if operation.streaming else grpc.unary_unary_rpc_method_handler
+        if method is not None:
+            handlers[operation.name] = make(
+                method,
+                request_deserializer=operation.request.FromString,
+                response_serializer=operation.response.SerializeToString,
+            )
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("lf.a2a.v1.A2AService", handlers)])
+    port = server.add_insecure_port(address)
+    await server.start()
+    return GrpcServer(server, f"127.0.0.1:{port}")
+
+
+async def refuse(context: Context, error: A2AError) -> None:
+    """Ends a call with an error as the protocol has it on gRPC (10.6)."""
+    status = to_status(error)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    code = next(code for code in grpc.StatusCode if code.value[0] == status.code)
+    await context.abort(code, status.message)
+
+
+def card(*interfaces: tuple[str, str, str] | tuple[str, str, str, str], streaming: bool = True) -> a2a_pb2.AgentCard:
+    """A card with interfaces (binding, version, url, tenant)."""
+    return a2a_pb2.AgentCard(
+        name="Peer",
+        description="A peer.",
+        version="1",
+        capabilities=a2a_pb2.AgentCapabilities(streaming=streaming),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[a2a_pb2.AgentSkill(id="s", name="S", description="A skill.", tags=["t"])],
+        supported_interfaces=[
+            a2a_pb2.AgentInterface(
+                protocol_binding=binding, protocol_version=version, url=url, tenant=tenant[0] if tenant else ""
+            )
+            for binding, version, url, *tenant in interfaces
+        ],
+    )
+
+
+def dead_port() -> int:
+    """A port of 127.0.0.1 where nobody listens: 1 belongs to a service that no machine runs."""
+    return 1

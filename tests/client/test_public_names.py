@@ -1,0 +1,42 @@
+"""What `a2a_grpc.client` offers is what it lists."""
+
+import inspect
+import types
+
+import a2a_grpc.client
+from a2a_grpc.client import A2AClient, A2AError
+from a2a_grpc.wire import errors
+from a2a_grpc.wire.rules import OPERATIONS
+
+
+def test_all_lists_every_public_name_and_nothing_else() -> None:
+    public = {
+        name
+        for name, value in vars(a2a_grpc.client).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+
+    assert public == set(a2a_grpc.client.__all__)
+    assert len(public) == len(a2a_grpc.client.__all__)
+
+
+def test_every_error_that_can_reach_a_caller_over_grpc_or_http_is_offered() -> None:
+    json_rpc_only = {"JsonParseError", "InvalidRequestError", "MethodNotFoundError"}
+
+    assert {error.__name__ for error in errors.ERRORS} - json_rpc_only <= set(a2a_grpc.client.__all__)
+
+
+def test_every_operation_of_the_service_has_a_method_with_a_timeout() -> None:
+    def method_of(operation: str) -> str:
+        return "".join("_" + letter.lower() if letter.isupper() else letter for letter in operation).removeprefix("_")
+
+    for operation in OPERATIONS:
+        parameters = inspect.signature(getattr(A2AClient, method_of(operation))).parameters
+        assert list(parameters) == ["self", "request", "timeout"], operation
+
+
+def test_what_the_client_adds_to_the_errors_refines_the_table() -> None:
+    assert a2a_grpc.client.NotConnectedError.kind.reason == "UNAVAILABLE"
+    assert a2a_grpc.client.StreamBrokenError.kind.http == 503
+    assert a2a_grpc.client.CardError.kind.reason == "INVALID_AGENT_RESPONSE"
+    assert issubclass(a2a_grpc.client.CardError, A2AError)
