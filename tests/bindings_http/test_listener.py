@@ -53,7 +53,7 @@ async def test_every_address_of_a_host_gets_the_same_port() -> None:
     port = await listener.start()
     try:
         for *_, address in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
-            reader, writer = await asyncio.open_connection(address[0], port)
+            reader, writer = await asyncio.open_connection(str(address[0]), port)
             writer.write(http_request("GET", "/healthz"))
             assert await reader.read(12) == b"HTTP/1.1 200"
             writer.close()

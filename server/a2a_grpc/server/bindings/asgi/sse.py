@@ -154,7 +154,7 @@ def _frame(seq: int, data: bytes) -> bytes:
 def _one_line(data: bytes) -> bytes:
     """JSON in which nothing is left that some reader takes for the end of a line.
 
-    In event streams only CR and LF end a line, and JSON never holds them as they are. But clients cut text into lines by
+    In event streams only CR and LF end a line, which JSON never holds as they are. But clients cut text into lines by
     the rules of Unicode, httpx and with it the official SDK among them: U+0085, U+2028 and U+2029 are escaped.
     """
     if b"\xe2\x80" in data or b"\xc2\x85" in data:

@@ -33,6 +33,7 @@ from a2a_grpc.server.bindings.jsonrpc.envelope import (
     read_request,
     response_id,
     result_head,
+    with_exact_id,
 )
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.core.events import Event
@@ -137,7 +138,7 @@ class _Round:
             check_json(exchange.parameters, _BODY_TYPES)
         body = await read_body(exchange.receive, exchange.parameters, body_limit(endpoint.max_message_bytes))
         is_large = len(body) >= OFFLOAD_BYTES
-        value = await asyncio.to_thread(parse, body, limit) if is_large else parse(body, limit)
+        value = await asyncio.to_thread(_parse, body, limit) if is_large else _parse(body, limit)
         try:
             request = read_request(value)
         except A2AError:
@@ -208,3 +209,7 @@ class _Round:
             # 5.4 has a code for this; the one of our own table is for errors that it has none for.
             error = ContentTypeNotSupportedError(error.message)
         await self._exchange.respond(status, JSON, encode_error(error, self._id), headers)
+
+
+def _parse(body: bytes, max_nesting: int) -> object:
+    return with_exact_id(parse(body, max_nesting), body)

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import orjson
@@ -21,6 +20,22 @@ class Request:
     params: object
     id: bytes | None
     """The id as JSON text, to be sent back as it came; None: a notification, to which nothing is answered."""
+
+
+class NumberText(str):
+    """A number in the digits that it was written with."""
+
+    __slots__ = ()
+
+
+def with_exact_id(value: object, body: bytes) -> object:
+    """`value`, parsed from `body`, with an id that loses nothing on its way back.
+
+    A number that is no 64-bit integer has become a double on the way in; the few of them are read again as text.
+    """
+    if isinstance(value, dict) and isinstance(value.get("id"), float):
+        value["id"] = json.loads(body, parse_int=NumberText, parse_float=NumberText)["id"]
+    return value
 
 
 def response_id(value: object) -> bytes:
@@ -66,12 +81,12 @@ def _encode_id(value: Any) -> bytes | None:
     match value:
         case bool():
             return None
+        case NumberText():
+            return value.encode()
         case str():
             return orjson.dumps(value)
         case int():
             return b"%d" % value
-        case float() if isfinite(value):
-            return json.dumps(value).encode()
         case None:
             return NULL_ID
         case _:
