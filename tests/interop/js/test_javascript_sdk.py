@@ -13,11 +13,13 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from a2a_grpc.pb import a2a_pb2
 from tests.interop.conftest import Service
-from tests.interop.js.installation import installed
+from tests.interop.js.installation import INSTALL_TIMEOUT, installed
 
 BINDINGS = ("GRPC", "HTTP+JSON", "JSONRPC")
 NODE_TIMEOUT = 50
-"""Seconds for all scenarios of a process; pytest gives a test 60."""
+"""Seconds for all scenarios of a process."""
+
+pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT + NODE_TIMEOUT)  # the first test installs the client
 
 Outcomes = dict[str, Any]
 
