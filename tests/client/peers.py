@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -214,3 +216,58 @@ def card(*interfaces: tuple[str, str, str] | tuple[str, str, str, str], streamin
 def dead_port() -> int:
     """A port of 127.0.0.1 where nobody listens: 1 belongs to a service that no machine runs."""
     return 1
+
+
+class Relay:
+    """A TCP proxy that can reset what it carries."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.carried = asyncio.Event()
+        """The caller has sent something that was carried on."""
+        self._connections: set[asyncio.StreamWriter] = set()
+
+    def reset(self) -> None:
+        """Ends every connection at once with a reset, as a router that forgets them does. New ones are carried."""
+        for writer in self._connections:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        self._connections.clear()
+
+
+@asynccontextmanager
+async def relay(target: str) -> AsyncIterator[Relay]:
+    """Carries connections to `target` (host:port)."""
+    between = Relay()
+    host, _, port = target.rpartition(":")
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, carried: asyncio.Event | None) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+                if carried is not None:
+                    carried.set()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        to_reader, to_writer = await asyncio.open_connection(host, int(port))
+        between._connections |= {writer, to_writer}
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(carry(reader, to_writer, between.carried), carry(to_reader, writer, None))
+        for end in (writer, to_writer):
+            end.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    between.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield between
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks)
