@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from a2a_grpc.pb import a2a_pb2
@@ -21,6 +22,9 @@ TYPES: list[type[Message]] = [
     a2a_pb2.ListTaskPushNotificationConfigsResponse,
     a2a_pb2.AgentCard,
 ]
+
+# How long one example takes says nothing on a machine that runs other tests as well.
+unhurried = settings(deadline=None)
 
 _TEXTS = ["", "a", "zwei Wörter", '\U0001f600:\\"', "x/y?z", "\x00\x1f\u2028", "null", "1"]
 _NUMBERS = [0.0, 3.0, -1.0, 0.5, 2.0**53 - 1, 2.0**53, -(2.0**53), 1e21, -1e-7, 1.7976931348623157e308]

@@ -109,6 +109,23 @@ def test_numbers(number: float, text: str) -> None:  # case B073
     assert protojson.dumps(a2a_pb2.Part(data=struct_pb2.Value(number_value=number))).decode() == f'{{"data":{text}}}'
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_json_cannot_write_are_null(number: float) -> None:
+    assert protojson.to_dict(a2a_pb2.Part(data=struct_pb2.Value(number_value=number))) == {"data": None}
+
+
+def test_keys_of_maps_are_in_order() -> None:  # so that the text, and an ETag of it, is the same on every replica
+    keys = [f"key-{i}" for i in range(20)]
+    for made in (keys, keys[::-1]):
+        card = a2a_pb2.AgentCard()
+        flow = a2a_pb2.PasswordOAuthFlow()
+        for key in made:
+            card.security_schemes[key].mtls_security_scheme.description = "x"
+            flow.scopes[key] = "x"
+        assert list(protojson.to_dict(card)["securitySchemes"]) == sorted(keys)
+        assert list(protojson.to_dict(flow)["scopes"]) == sorted(keys)
+
+
 def test_bytes_are_standard_base64_with_padding() -> None:  # case B071
     assert protojson.to_dict(a2a_pb2.Part(raw=b"\xfb\xff\xbf\x00")) == {"raw": "+/+/AA=="}
 

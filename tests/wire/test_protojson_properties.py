@@ -16,7 +16,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire._descriptors import descriptor_of, is_required, map_value
 from a2a_grpc.wire.errors import A2AError
-from tests.wire.messages import TYPES, messages
+from tests.wire.messages import TYPES, messages, unhurried
 
 _ZEROS: list[Any] = ["", [], {}, 0, False, "ROLE_UNSPECIFIED", "TASK_STATE_UNSPECIFIED"]
 _FREE_FORM = ("google.protobuf.Struct", "google.protobuf.Value")
@@ -52,28 +52,33 @@ def assert_equal_but_documented(ours: Any, stock: Any, descriptor: Descriptor) -
             assert_equal_but_documented(one, other, of_type)
 
 
+@unhurried
 @given(messages())
 def test_output_is_that_of_protobuf(message: Message) -> None:
     stock = json_format.MessageToDict(message)
     assert_equal_but_documented(protojson.to_dict(message), stock, descriptor_of(message))
 
 
+@unhurried
 @given(messages())
 def test_protobuf_reads_our_output(message: Message) -> None:
     assert json_format.Parse(protojson.dumps(message), type(message)()) == message
 
 
+@unhurried
 @given(messages(), st.booleans())
 def test_we_read_what_protobuf_writes(message: Message, proto_names: bool) -> None:
     text = json_format.MessageToJson(message, preserving_proto_field_name=proto_names)
     assert protojson.loads(text.encode(), type(message)) == message
 
 
+@unhurried
 @given(messages())
 def test_we_read_what_we_write(message: Message) -> None:
     assert protojson.loads(protojson.dumps(message), type(message)) == message
 
 
+@unhurried
 @given(messages())
 def test_equal_messages_have_equal_text(message: Message) -> None:
     # The ETag of a card must be the same on all replicas: map order, which protobuf does not fix, must not show.
@@ -81,6 +86,7 @@ def test_equal_messages_have_equal_text(message: Message) -> None:
     assert protojson.dumps(again) == protojson.dumps(message)
 
 
+@unhurried
 @given(messages())
 def test_no_message_made_from_json_is_refused_as_binary(message: Message) -> None:
     protojson.check_nesting(message)
@@ -114,6 +120,7 @@ _JSON = st.recursive(
 )
 
 
+@unhurried
 @given(st.dictionaries(st.sampled_from(_NAMES), _JSON, max_size=5), st.sampled_from(TYPES))
 def test_random_json_is_refused_cleanly_or_read_as_protobuf_reads_it(
     value: dict[str, Any], kind: type[Message]
@@ -127,6 +134,7 @@ def test_random_json_is_refused_cleanly_or_read_as_protobuf_reads_it(
         assert message == json_format.ParseDict(value, kind(), ignore_unknown_fields=True)
 
 
+@unhurried
 @given(
     st.binary(max_size=40)
     | st.text(alphabet='{}[]:,"\\ue0123.-+tfn \ud83d', max_size=40).map(
@@ -177,6 +185,7 @@ def _holds_duplicate(value: Any) -> bool:
     return isinstance(value, dict) and any(_holds_duplicate(item) for item in value.values())
 
 
+@unhurried
 @given(_PAIRS)
 def test_duplicate_keys_are_found_and_nothing_else_is(drawn: tuple[str, bool]) -> None:
     text, has_duplicate = drawn

@@ -14,6 +14,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import rules
 from a2a_grpc.wire._query import read_query, write_query
 from a2a_grpc.wire.errors import InvalidArgumentError, JsonParseError
+from tests.wire.messages import unhurried
 
 
 def build(verb: str, target: str, body: bytes | None = None) -> Any:
@@ -242,12 +243,14 @@ def receive(call: rules.HttpCall) -> tuple[str, Message]:
     return matched.method, rules.build_request(matched, query, call.body)
 
 
+@unhurried
 @given(_requests())
 def test_what_is_sent_is_what_is_received(drawn: tuple[str, Message]) -> None:
     method, request = drawn
     assert receive(rules.to_http(method, request)) == (method, request)
 
 
+@unhurried
 @given(_TENANTS, _IDS)
 def test_subscribe_goes_by_get_as_well(tenant: str, task: str) -> None:
     request = a2a_pb2.SubscribeToTaskRequest(tenant=tenant, id=task)

@@ -293,8 +293,6 @@ def _decoder(descriptor: Descriptor) -> _Decode:
 
 def _slot(field: FieldDescriptor) -> _Slot:
     oneof = field.containing_oneof
-    if oneof is not None and len(oneof.fields) == 1 and oneof.name == f"_{field.name}":
-        oneof = None  # what `optional` is made of
     return _Slot(
         put=_put(field),
         name=field.name,

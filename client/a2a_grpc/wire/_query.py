@@ -1,7 +1,7 @@
 """Request fields as query parameters (section 11.5), for the HTTP methods that have no body.
 
-Names in camelCase or as in the proto, not both at once; unknown names are ignored. A repeated field is given by
-repeating its name, and unless it holds strings also as one list with commas. Nested objects have no form in a query.
+Names in camelCase or as in the proto; unknown names are ignored. A repeated field is given by repeating its name, and
+unless it holds strings also as one list with commas; any other field once. Nested objects have no form in a query.
 """
 
 import re
@@ -31,7 +31,7 @@ def read_query(message: Message, query: Sequence[tuple[str, str]], taken: Contai
     Raises InvalidArgumentError with a violation for every parameter that is wrong.
     """
     parameters = _parameters(descriptor_of(message))
-    given: dict[str, tuple[_Parameter, list[tuple[str, str]]]] = {}
+    given: dict[str, tuple[_Parameter, list[str]]] = {}
     faults: list[Violation] = []
     for key, text in query:
         name, dot, _ = key.partition(".")
@@ -43,10 +43,10 @@ def read_query(message: Message, query: Sequence[tuple[str, str]], taken: Contai
                 Violation(parameter.field.name, "cannot be given in parts: nested objects need a request body")
             )
         else:
-            given.setdefault(parameter.field.name, (parameter, []))[1].append((key, text))
-    for name, (parameter, pairs) in given.items():
+            given.setdefault(parameter.field.name, (parameter, []))[1].append(text)
+    for name, (parameter, texts) in given.items():
         try:
-            _read(message, parameter, pairs)
+            _read(message, parameter, texts)
         except (RefusedError, UnicodeEncodeError) as fault:
             faults.append(Violation(name, reason(fault)))
     if faults:
@@ -61,11 +61,8 @@ def write_query(message: Message, taken: Container[str]) -> Iterator[tuple[str, 
                 yield field.json_name, _text(field, one)
 
 
-def _read(message: Message, parameter: _Parameter, pairs: list[tuple[str, str]]) -> None:
+def _read(message: Message, parameter: _Parameter, texts: list[str]) -> None:
     field, read = parameter
-    if len({key for key, _ in pairs}) > 1:
-        raise RefusedError(f"is given twice, as {field.name} and as {field.json_name}")
-    texts = [text for _, text in pairs]
     if field.is_repeated and read is not None:
         if field.type != FieldDescriptor.TYPE_STRING:
             texts = [item for text in texts for item in text.split(",")]
