@@ -49,8 +49,9 @@ def extended() -> Iterator[Service]:
     yield from serve("reqext")
 
 
-def serve(profile: str) -> Iterator[Service]:
-    replica = Replica(agent=f"tests.conformance.agent:{profile}", redis_url=None, env={})
+def serve(profile: str, **env: str) -> Iterator[Service]:
+    """The body of a fixture: one replica of a profile, with more A2A_* variables."""
+    replica = Replica(agent=f"tests.conformance.agent:{profile}", redis_url=None, env=env)
     try:
         replica.start()
         yield Service(replica.http_url)
