@@ -135,7 +135,7 @@ class Agent:
         return declare
 
     def router(self, route: Router) -> Router:
-        """Let the decorated function pick the skill: it takes the first message of a task, returns the id of a skill."""
+        """Let the decorated function pick skills: it takes a task's first message and returns the id of a skill."""
         self._router = route
         return route
 
@@ -145,7 +145,7 @@ class Agent:
         return hook
 
     def pick(self, message: a2a_pb2.Message) -> Skill:
-        """The skill for a task that begins with `message`. Raises: LookupError where the router names none of the agent's skills."""
+        """The skill for a task that begins with `message`. Raises: LookupError where the router names no skill."""
         found = self._default_route(message) if self._router is None else self._router(message)
         try:
             return self.skills[found]

@@ -88,16 +88,11 @@ class Turn:
         self.caller = caller
         """Who calls; empty for an anonymous caller."""
         self.message = message
-        self.history = tuple(history)
+        self.history = history
         """What was said in this task before, oldest first, without `message`."""
-        self.references = tuple(message.reference_task_ids)
-        """Ids of tasks that the message refers to (3.4.3); `reference` loads one."""
-        self.extensions = tuple(extensions)
+        self.extensions = extensions
         """The extensions that are active for this message (4.6)."""
-        self.accepted_output_modes = tuple(request.configuration.accepted_output_modes)
-        """Media types the caller can use; empty where it did not say."""
-        self.metadata: dict[str, Any] = json_format.MessageToDict(request.metadata)
-        """The request's metadata (3.2.5)."""
+        self._request = request
         self.attempt = attempt
         """1, or more where an earlier run of this turn was lost."""
         self.inbox = Inbox(sink)
@@ -106,9 +101,24 @@ class Turn:
         self._begun: set[str] = set()
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """The request's metadata (3.2.5)."""
+        return json_format.MessageToDict(self._request.metadata)
+
+    @property
+    def accepted_output_modes(self) -> Sequence[str]:
+        """Media types the caller can use; empty where it did not say."""
+        return self._request.configuration.accepted_output_modes
+
+    @property
     def parts(self) -> Sequence[a2a_pb2.Part]:
         """The parts of the message."""
         return self.message.parts
+
+    @property
+    def references(self) -> Sequence[str]:
+        """Ids of tasks that the message refers to (3.4.3); `reference` loads one."""
+        return self.message.reference_task_ids
 
     @property
     def text(self) -> str:

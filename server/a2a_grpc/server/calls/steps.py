@@ -65,9 +65,17 @@ class RequestId(Step):
     name = "request-id"
 
     async def enter(self, current: Current) -> None:
-        given = current.call.parameters.get(REQUEST_ID, "")
-        current.request_id = given if _REQUEST_ID.fullmatch(given) else ids.new_id()
-        current.call.response_parameters[REQUEST_ID] = current.request_id
+        given = current.call.parameters.get(REQUEST_ID)
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            current.request_id = current.call.response_parameters[REQUEST_ID] = given
+        else:
+            current.request_id = ids.new_id()
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        # Whoever gave no id has use for one only where something went wrong; it costs bytes on every binding.
+        if error is not None:
+            current.call.response_parameters[REQUEST_ID] = current.request_id
+        return error
 
 
 class AccessLog(Step):

@@ -32,17 +32,6 @@ class CardSource(Protocol):
         """
 
 
-class StaticCards:
-    """A CardSource over cards that are known from the start, by tenant."""
-
-    def __init__(self, cards: dict[str, PublishedCard]) -> None:
-        self._cards = dict(cards)
-
-    async def public_card(self, tenant: str) -> PublishedCard | None:
-        """The card of `tenant`, if it was given."""
-        return self._cards.get(tenant)
-
-
 def publish(card: a2a_pb2.AgentCard, last_modified: datetime) -> PublishedCard:
     """`card` as it will be served. `last_modified` must know its time zone."""
     if last_modified.tzinfo is None:

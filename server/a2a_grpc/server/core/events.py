@@ -33,19 +33,15 @@ def delivered(response: a2a_pb2.StreamResponse) -> bool:
     return response.WhichOneof("payload") in _DELIVERED
 
 
-def timestamp(milliseconds: int) -> Timestamp:
-    """A protobuf timestamp of `milliseconds` since 1970 (5.6.1: millisecond precision)."""
-    return Timestamp(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
+def set_timestamp(stamp: Timestamp, milliseconds: int) -> None:
+    """Set `stamp` to `milliseconds` since 1970 (5.6.1: millisecond precision)."""
+    stamp.seconds = milliseconds // 1000
+    stamp.nanos = milliseconds % 1000 * 1_000_000
 
 
 def milliseconds(stamp: Timestamp) -> int:
     """Milliseconds since 1970 of `stamp`; what is finer is cut off."""
     return stamp.seconds * 1000 + stamp.nanos // 1_000_000
-
-
-def created(task: a2a_pb2.Task) -> a2a_pb2.StreamResponse:
-    """The entry that creates `task`."""
-    return a2a_pb2.StreamResponse(task=task)
 
 
 def message_added(message: a2a_pb2.Message) -> a2a_pb2.StreamResponse:
@@ -62,14 +58,17 @@ def status_changed(
     metadata: Struct | None = None,
 ) -> a2a_pb2.StreamResponse:
     """The entry by which a task takes `state` at `now_ms` (milliseconds since 1970)."""
-    return a2a_pb2.StreamResponse(
-        status_update=a2a_pb2.TaskStatusUpdateEvent(
-            task_id=task_id,
-            context_id=context_id,
-            status=a2a_pb2.TaskStatus(state=state, message=message, timestamp=timestamp(now_ms)),
-            metadata=metadata,
-        )
-    )
+    response = a2a_pb2.StreamResponse()
+    update = response.status_update
+    update.task_id = task_id
+    update.context_id = context_id
+    update.status.state = state
+    set_timestamp(update.status.timestamp, now_ms)
+    if message is not None:
+        update.status.message.CopyFrom(message)
+    if metadata is not None:
+        update.metadata.CopyFrom(metadata)
+    return response
 
 
 class Fold:
@@ -84,7 +83,7 @@ class Fold:
     def __init__(self, head: a2a_pb2.Task | None = None, artifacts: a2a_pb2.Task | None = None) -> None:
         self.head = head if head is not None else a2a_pb2.Task()
         self.artifacts = artifacts if artifacts is not None else a2a_pb2.Task()
-        self._positions = {artifact.artifact_id: at for at, artifact in enumerate(self.artifacts.artifacts)}
+        self._positions: dict[str, int] | None = None
 
     @classmethod
     def from_bytes(cls, head: bytes, artifacts: bytes) -> "Fold":
@@ -121,7 +120,7 @@ class Fold:
                 self.head.ClearField("artifacts")
                 self.artifacts.Clear()
                 self.artifacts.artifacts.extend(response.task.artifacts)
-                self._positions = {artifact.artifact_id: at for at, artifact in enumerate(self.artifacts.artifacts)}
+                self._positions = None
 
     def _message(self, message: a2a_pb2.Message) -> None:
         # An answer comes after its question. (At AUTH_REQUIRED the explanation stays: 7.6.1.)
@@ -138,6 +137,8 @@ class Fold:
     def _artifact(self, update: a2a_pb2.TaskArtifactUpdateEvent) -> None:
         # 4.2.2: append=true adds parts to the artifact of that id, append=false replaces it. The first chunk of an
         # artifact that nobody has seen yet starts it either way: dropping content would be worse.
+        if self._positions is None:
+            self._positions = {artifact.artifact_id: at for at, artifact in enumerate(self.artifacts.artifacts)}
         at = self._positions.get(update.artifact.artifact_id)
         if at is None:
             self._positions[update.artifact.artifact_id] = len(self.artifacts.artifacts)

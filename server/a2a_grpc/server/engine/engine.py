@@ -5,15 +5,16 @@ import contextlib
 import logging
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Answers, Skill, Turn
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
-from a2a_grpc.server.core.events import Fold, created, message_added, status_changed, timestamp
+from a2a_grpc.server.core.events import Fold, message_added, set_timestamp, status_changed
 from a2a_grpc.server.engine.invoke import End, invoke
-from a2a_grpc.server.engine.run import Limits, Run
+from a2a_grpc.server.engine.run import Limits, Run, lookup
 from a2a_grpc.server.engine.trial import Trial
 from a2a_grpc.server.engine.writer import Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
@@ -39,7 +40,7 @@ _RETRY_AFTER = 1.0
 _MAX_RACES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Intake:
     """A message that passed every check, on its way to a turn. The message has no task id yet where the task is new."""
 
@@ -49,7 +50,7 @@ class Intake:
     dedupe: Dedupe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Accepted:
     """A message that is part of a task now."""
 
@@ -57,9 +58,7 @@ class Accepted:
     seq: int
     """Where it stands in the log: what comes after may be the answer."""
     writer: Writer | None = None
-    """Set where the turn that answers it has just begun in this process."""
-    task: a2a_pb2.Task | None = None
-    """The new task as it was created; None where the task was there before."""
+    """Set where the turn that answers it begins in this process, in this very moment: nothing is written yet."""
 
 
 class Engine:
@@ -106,16 +105,17 @@ class Engine:
     async def close(self) -> None:
         """Stop claiming, interrupt what runs, and give it back to the ready queue."""
         self._closing = True
-        held = {task_id: run.writer.epoch for task_id, run in self._runs.items()}
-        for run in self._runs.values():
+        runs = list(self._runs.values())
+        for run in runs:
             run.stop()
-        runs = [task for task in self._tasks if task.get_name().startswith("run-")]
         if runs:
-            await asyncio.wait(runs, timeout=self._limits.cancel_grace + 1)
+            await asyncio.wait(
+                [asyncio.ensure_future(run.over.wait()) for run in runs], timeout=self._limits.cancel_grace + 1
+            )
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._orphans.update(held)
+        self._orphans.update({run.writer.task_id: run.writer.epoch for run in runs})
         await self._return_orphans()
 
     # -- taking messages in ------------------------------------------------------------------------------------------
@@ -158,13 +158,12 @@ class Engine:
         raise ResourceExhaustedError("The task changes too fast; send the message again.", retry_after=_RETRY_AFTER)
 
     async def _create(self, intake: Intake) -> Accepted:
-        task = self._new_task(intake)
+        entry = self._new_task(intake)
         with self._place() as claim:
-            placed = await self._store.create(task, intake.scope, intake.origin, intake.dedupe, claim=claim)
-            accepted = self._accepted(placed, intake, task)
+            placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=claim)
+            accepted = self._accepted(placed, intake)
             if placed.outcome is Outcome.CREATED and placed.epoch:
-                stored = self._claimed(task, intake.scope, placed)
-                return replace(accepted, writer=self._begin(stored, intake.origin))
+                accepted.writer = self._begin(self._claimed(entry, intake.scope, placed), intake.origin)
         return accepted
 
     async def _try(self, intake: Intake) -> a2a_pb2.Message | Accepted:
@@ -174,12 +173,12 @@ class Engine:
         message_only = intake.skill.answers is Answers.MESSAGE
         if not message_only and (known := await self._store.known(intake.scope, intake.dedupe)) is not None:
             return self._accepted(known, intake)
-        trial = Trial(lambda task_id: self._lookup(intake.scope, task_id), message_only=message_only)
-        task = self._new_task(intake)
+        trial = Trial(partial(lookup, self._store, intake.scope), message_only=message_only)
+        entry = self._new_task(intake)
         turn = Turn(
             sink=trial,
-            task_id=task.id,
-            context_id=task.context_id,
+            task_id=entry.task.id,
+            context_id=entry.task.context_id,
             tenant=intake.scope.tenant,
             caller=intake.scope.owner,
             message=intake.origin.message,
@@ -187,7 +186,7 @@ class Engine:
             history=(),
             extensions=intake.origin.extensions,
         )
-        body = self._spawn(invoke(intake.skill, turn), f"trial-{task.id}")
+        body = self._spawn(invoke(intake.skill, turn), f"trial-{entry.task.id}")
         decided = asyncio.create_task(trial.decided.wait())
         self._reserved += 1
         try:
@@ -197,7 +196,7 @@ class Engine:
                 return trial.message
             if message_only:
                 return _no_message(trial, body)
-            return await self._become_task(intake, task, turn, trial, body)
+            return await self._become_task(intake, entry, turn, trial, body)
         finally:
             self._reserved -= 1
             decided.cancel()
@@ -205,30 +204,32 @@ class Engine:
                 body.cancel()
 
     async def _become_task(
-        self, intake: Intake, task: a2a_pb2.Task, turn: Turn, trial: Trial, body: asyncio.Task[End]
+        self, intake: Intake, entry: a2a_pb2.StreamResponse, turn: Turn, trial: Trial, body: asyncio.Task[End]
     ) -> Accepted:
-        placed = await self._store.create(task, intake.scope, intake.origin, intake.dedupe, claim=True)
-        accepted = self._accepted(placed, intake, task)
-        if placed.outcome is not Outcome.CREATED:
-            return accepted
-        run = self._run(self._claimed(task, intake.scope, placed))
-        trial.become(run)
-        self._track(run, run.adopt(intake.skill, turn, body))
-        return replace(accepted, writer=run.writer)
+        placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=True)
+        accepted = self._accepted(placed, intake)
+        if placed.outcome is Outcome.CREATED:
+            run = self._run(self._claimed(entry, intake.scope, placed))
+            trial.become(run)
+            run.adopt(intake.skill, turn, body)
+            accepted.writer = run.writer
+        return accepted
 
-    def _new_task(self, intake: Intake) -> a2a_pb2.Task:
-        task_id = self._store.new_task_id(intake.scope, intake.dedupe.message_id)
+    def _new_task(self, intake: Intake) -> a2a_pb2.StreamResponse:
+        """The first entry of a new task's log."""
         message = intake.origin.message
         message.context_id = message.context_id or ids.new_id()
-        message.task_id = task_id
-        return a2a_pb2.Task(
-            id=task_id,
-            context_id=message.context_id,
-            status=a2a_pb2.TaskStatus(state=states.SUBMITTED, timestamp=timestamp(now_ms())),
-            history=[message],
-        )
+        message.task_id = self._store.new_task_id(intake.scope, intake.dedupe.message_id)
+        entry = a2a_pb2.StreamResponse()
+        task = entry.task
+        task.id = message.task_id
+        task.context_id = message.context_id
+        task.status.state = states.SUBMITTED
+        set_timestamp(task.status.timestamp, now_ms())
+        task.history.append(message)
+        return entry
 
-    def _accepted(self, placed: Placed, intake: Intake, task: a2a_pb2.Task | None = None) -> Accepted:
+    def _accepted(self, placed: Placed, intake: Intake) -> Accepted:
         match placed.outcome:
             case Outcome.KNOWN if placed.digest != intake.dedupe.digest:
                 raise InvalidArgumentError(
@@ -243,11 +244,7 @@ class Engine:
                 )
             case Outcome.GONE:
                 raise TaskNotFoundError("There is no such task.")
-        return Accepted(task_id=placed.task_id, seq=placed.seq, task=task)
-
-    async def _lookup(self, scope: Scope, task_id: str) -> a2a_pb2.Task | None:
-        stored = await self._store.read(task_id)
-        return stored.fold.task() if stored is not None and stored.scope == scope else None
+        return Accepted(task_id=placed.task_id, seq=placed.seq)
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -261,14 +258,12 @@ class Engine:
         finally:
             self._reserved -= claim
 
-    def _claimed(self, task: a2a_pb2.Task, scope: Scope, placed: Placed) -> StoredTask:
-        fold = Fold()
-        fold.apply(created(task))
+    def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed) -> StoredTask:
         return StoredTask(
-            task_id=task.id,
+            task_id=entry.task.id,
             scope=scope,
-            context=task.context_id,
-            state=task.status.state,
+            context=entry.task.context_id,
+            state=entry.task.status.state,
             seq=placed.seq,
             epoch=placed.epoch,
             holder=self._store.replica,
@@ -277,7 +272,7 @@ class Engine:
             queue=(),
             canceling=False,
             checkpoint=None,
-            fold=fold,
+            fold=Fold(entry.task),
         )
 
     async def _resume(
@@ -299,33 +294,25 @@ class Engine:
 
     def _begin(self, stored: StoredTask, origin: Origin) -> Writer:
         run = self._run(stored)
-        self._track(run, run.run(origin, stored))
+        run.begin(origin, stored)
         return run.writer
 
     def _run(self, stored: StoredTask) -> Run:
         writer = Writer(self._store, self._tail, stored, snapshot_events=self._snapshot_events)
-        return Run(self.agent, self._store, writer, self._limits)
+        run = Run(self.agent, self._store, writer, self._limits, self._over)
+        self._runs[stored.task_id] = run
+        self._tail.run_begins(stored.task_id)
+        return run
 
-    def _track(self, run: Run, running: Coroutine[Any, Any, None]) -> None:
+    def _over(self, run: Run) -> None:
         task_id = run.writer.task_id
-        self._runs[task_id] = run
-        self._tail.run_begins(task_id)
-        self._spawn(self._until_over(run, running), f"run-{task_id}")
-
-    async def _until_over(self, run: Run, running: Coroutine[Any, Any, None]) -> None:
-        task_id = run.writer.task_id
-        try:
-            await running
-        except Exception:
-            log.exception("task %s: the run failed", task_id)
-        finally:
-            run.writer.close()
-            if self._runs.get(task_id) is run:
-                del self._runs[task_id]
-                await self._tail.run_ends(task_id)
-            if run.writer.abandoned:
-                self._orphans[task_id] = run.writer.epoch
-            self._wake_up.set()
+        if self._runs.get(task_id) is run:
+            del self._runs[task_id]
+            if self._tail.run_ends(task_id):
+                self._spawn(self._tail.go_on(task_id), f"go-on-{task_id}")
+        if run.writer.abandoned:
+            self._orphans[task_id] = run.writer.epoch
+        self._wake_up.set()
 
     def _woken(self, data: bytes | None) -> None:
         """Another replica wants something of a task that runs here; None: some wishes may have been lost."""

@@ -4,18 +4,20 @@ import asyncio
 import contextlib
 import enum
 import logging
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Skill, Turn, TurnOverError
+from a2a_grpc.server.agents.agent import SkillFunction
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
 from a2a_grpc.server.engine.invoke import FAILED_TEXT, End, invoke
 from a2a_grpc.server.engine.writer import Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
-from a2a_grpc.server.store.records import Origin, StoredTask
+from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
 
 log = logging.getLogger(__name__)
@@ -40,158 +42,117 @@ class _Reason(enum.Enum):
     """Somebody else has the task, or nobody can reach it."""
 
 
-# The agent's function at work. It returns how the turn is to end, or None where that is written already.
-_Body: TypeAlias = "asyncio.Task[End] | asyncio.Task[End | None]"
-
-
 class Run:
-    """The engine's side of a turn: it implements the turn's `Sink` and sees to it that every turn ends in a state."""
+    """The engine's side of a turn: it implements the turn's `Sink` and sees to it that every turn ends in a state.
 
-    def __init__(self, agent: Agent, store: TaskStore, writer: Writer, limits: Limits) -> None:
+    The agent's function runs in the run's own task, so that a turn costs one task. Only a turn that is interrupted gets
+    a second one, which cancels the first, waits for it no longer than the grace, and writes the end in its place.
+    """
+
+    def __init__(
+        self, agent: Agent, store: TaskStore, writer: Writer, limits: Limits, on_over: Callable[["Run"], None]
+    ) -> None:
+        """`on_over` is called once, when nothing of this claim is left to be done."""
         self._agent = agent
         self._store = store
         self._limits = limits
+        self._on_over = on_over
         self.writer = writer
+        self._turn: Turn | None = None
+        self._function: asyncio.Task[object] | None = None
+        """Set while the agent's function runs: what to cancel."""
+        self._reason: _Reason | None = None
+        self._limit: float | None = None
+        self.over = asyncio.Event()
         self._nudged = asyncio.Event()
-        self._interrupted: asyncio.Future[_Reason] = asyncio.get_running_loop().create_future()
+        self._taking: asyncio.Task[int | None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         writer.on_cancel = self.ask_cancel
         writer.on_lost = lambda: self._interrupt(_Reason.LOST)
 
     # -- the turns ---------------------------------------------------------------------------------------------------
 
-    async def run(self, origin: Origin, stored: StoredTask) -> None:
-        """Run turns from the message `origin` on, until the task is parked, ended or lost."""
-        turn = self.make_turn(origin, attempt=stored.attempt, checkpoint=stored.checkpoint, history=_before(stored))
+    def begin(self, origin: Origin, stored: StoredTask) -> None:
+        """Run turns from the message `origin` on, in a task of their own."""
+        if stored.canceling:
+            self._reason = _Reason.CANCEL
+        self._spawn(self._begin(origin, stored))
+
+    def adopt(self, skill: Skill, turn: Turn, function: "asyncio.Task[End]") -> None:
+        """Run turns, the first of which is at work already."""
+        self._spawn(self._turns(skill, turn, function))
+
+    async def _begin(self, origin: Origin, stored: StoredTask) -> None:
         try:
             skill = self._agent.pick(stored.fold.head.history[0])
         except Exception:
             log.exception("task %s: no skill for the message", self.writer.task_id)
-            await self._end(End(states.FAILED, FAILED_TEXT))
+            self._write_end(End(states.FAILED, FAILED_TEXT))
+            await self.writer.finish()
+            self._over()
             return
-        if stored.canceling:
-            self.ask_cancel()
-        await self.adopt(skill, turn, self._start(skill, turn))
+        await self._turns(skill, self._make_turn(origin, stored, stored.attempt))
 
-    async def adopt(self, skill: Skill, turn: Turn, body: _Body) -> None:
-        """Run turns, the first of which has begun already."""
+    async def _turns(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None" = None) -> None:
+        timeout = skill.timeout if skill.timeout is not None else self._limits.turn_timeout
+        following: Turn | None = turn
         try:
-            while True:
-                await self._finish(skill, turn, body)
-                if not self.writer.followed_on:
+            while following is not None:
+                self._turn, self._limit = following, timeout
+                if self._reason is not None:
+                    await self._wind_up(self._reason)
                     return
-                self.writer.followed_on = False
-                following = await self._next_turn()
-                if following is None:
+                end = await self._run_function(skill, following, function)
+                if end is None:
                     return
-                turn = following
-                body = self._start(skill, turn)
+                following, function = await self._end_turn(end), None
         except (TurnOverError, StoreUnavailableError) as error:
             log.warning("task %s: the run is over: %s", self.writer.task_id, error)
+        self._over()
+
+    async def _run_function(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None") -> End | None:
+        """Run the agent's function; None where the turn was interrupted, and somebody else sees to its end."""
+        timer = None
+        if self._limit:
+            timer = asyncio.get_running_loop().call_later(self._limit, self._interrupt, _Reason.TIMEOUT)
+        this = asyncio.current_task()
+        self._function = this if function is None else function
+        try:
+            end = await (invoke(skill, turn) if function is None else asyncio.shield(function))
+        except asyncio.CancelledError:
+            if self._reason is None and this is not None:
+                this.uncancel()
+            log.info("task %s: the agent's function was cancelled", self.writer.task_id)
+            end = End(states.FAILED, FAILED_TEXT)
         finally:
-            self.writer.close()
+            self._function = None
+            if timer is not None:
+                timer.cancel()
+        return end if self._reason is None else None
 
-    def make_turn(
-        self, origin: Origin, *, attempt: int, checkpoint: bytes | None, history: list[a2a_pb2.Message]
-    ) -> Turn:
-        """The turn for the message `origin`."""
-        return Turn(
-            sink=self,
-            task_id=self.writer.task_id,
-            context_id=self.writer.context,
-            tenant=self.writer.scope.tenant,
-            caller=self.writer.scope.owner,
-            message=origin.message,
-            request=origin.request,
-            history=history,
-            extensions=origin.extensions,
-            attempt=attempt,
-            checkpoint=checkpoint,
-        )
-
-    async def _next_turn(self) -> Turn | None:
-        seq = await self.writer.take()
+    async def _end_turn(self, end: End) -> Turn | None:
+        """Write what the end of a function means; the next turn where a message waits for one."""
+        seq = await self._left_over()
+        if seq is None or end.state in {states.FAILED, states.REJECTED}:
+            self._write_end(end)
+            await self.writer.finish()
+            if not self.writer.followed_on:
+                return None
+            self.writer.followed_on = False
+            seq = await self.writer.take()
         if seq is None:
             return None
-        origin = await self._store.origin(self.writer.task_id, seq)
-        stored = await self._store.read(self.writer.task_id)
+        origin, stored = await self._store.origin(self.writer.task_id, seq), await self._store.read(self.writer.task_id)
         if origin is None or stored is None:
             return None
         if self.writer.state != states.WORKING:
             self.writer.emit(self._status(states.WORKING))
-        return self.make_turn(origin, attempt=1, checkpoint=stored.checkpoint, history=_before(stored, origin))
+        return self._make_turn(origin, stored, 1)
 
-    def _start(self, skill: Skill, turn: Turn) -> _Body:
-        return asyncio.create_task(self._invoke(skill, turn), name=f"turn-{turn.task_id}")
-
-    async def _invoke(self, skill: Skill, turn: Turn) -> End | None:
-        """Run the function and write what its end means in the same breath: it goes with the function's last events."""
-        end = await invoke(skill, turn)
-        if not self._interrupted.done():
-            self._write_end(end)
-            return None
-        return end
-
-    async def _finish(self, skill: Skill, turn: Turn, body: _Body) -> None:
-        """Wait for the turn's function, or for a reason not to, and see that the turn has an end."""
-        loop = asyncio.get_running_loop()
-        limit = skill.timeout if skill.timeout is not None else self._limits.turn_timeout
-        timer = loop.call_later(limit, self._interrupt, _Reason.TIMEOUT) if limit else None
-        over = loop.create_future()
-
-        def wake(_: object) -> None:
-            if not over.done():
-                over.set_result(None)
-
-        body.add_done_callback(wake)
-        self._interrupted.add_done_callback(wake)
-        try:
-            await over
-            reason = self._interrupted.result() if self._interrupted.done() else None
-            match reason:
-                case None:
-                    await self._end(body.result() if not body.cancelled() else End(states.FAILED, FAILED_TEXT))
-                case _Reason.CANCEL:
-                    await self._end(await self._cancel(turn, body))
-                case _Reason.TIMEOUT:
-                    await self._stop(body)
-                    await self._end(End(states.FAILED, f"The agent did not finish within {limit:g} seconds."))
-                case _Reason.STOP | _Reason.LOST:
-                    await self._stop(body)
-        finally:
-            self._interrupted.remove_done_callback(wake)
-            if timer is not None:
-                timer.cancel()
-
-    async def _cancel(self, turn: Turn, body: _Body) -> End:
-        """Cancel the function, let the author's hook have the last word, and end canceled whatever they do."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.cancel_grace):
-                await self._stop(body)
-                if self._agent.cancel_hook is not None:
-                    await self._last_words(self._agent.cancel_hook(turn))
-        return End(states.CANCELED)
-
-    async def _last_words(self, hook: Any) -> None:
-        try:
-            await hook
-        except TurnOverError:
-            pass
-        except (Exception, SystemExit):
-            log.exception("task %s: the agent's cancel hook failed", self.writer.task_id)
-
-    async def _stop(self, body: _Body) -> None:
-        """Cancel the function and wait, for the grace at most, until it has gone."""
-        body.cancel()
-        done, _ = await asyncio.wait({body}, timeout=self._limits.cancel_grace)
-        if not done:
-            log.warning("task %s: the agent swallows its cancellation and is left alone", self.writer.task_id)
-
-    async def _end(self, end: End | None) -> None:
-        """Wait until the end of the turn is stored; `end` is written first where the function has not done it."""
-        if end is not None:
-            self._write_end(end)
-        with contextlib.suppress(TurnOverError):
-            await self.writer.flush()
+    async def _left_over(self) -> int | None:
+        """A message that the function asked for and did not wait for."""
+        taking, self._taking = self._taking, None
+        return None if taking is None else await taking
 
     def _write_end(self, end: End) -> None:
         """Write the state that `end` stands for, unless the turn parked or ended the task itself."""
@@ -200,6 +161,21 @@ class Run:
                 self.writer.release()
             elif self.writer.state not in states.TERMINAL:
                 self.writer.emit(self._status(end.state, end.words))
+
+    def _make_turn(self, origin: Origin, stored: StoredTask, attempt: int) -> Turn:
+        return Turn(
+            sink=self,
+            task_id=self.writer.task_id,
+            context_id=self.writer.context,
+            tenant=self.writer.scope.tenant,
+            caller=self.writer.scope.owner,
+            message=origin.message,
+            request=origin.request,
+            history=_before(stored.fold.head.history, origin.message),
+            extensions=origin.extensions,
+            attempt=attempt,
+            checkpoint=stored.checkpoint,
+        )
 
     def _status(self, state: a2a_pb2.TaskState, words: str | None = None) -> a2a_pb2.StreamResponse:
         message = None
@@ -213,7 +189,7 @@ class Run:
             )
         return status_changed(self.writer.task_id, self.writer.context, state, now_ms(), message)
 
-    # -- from outside ------------------------------------------------------------------------------------------------
+    # -- interruptions -----------------------------------------------------------------------------------------------
 
     def ask_cancel(self) -> None:
         """A caller wants this task canceled."""
@@ -227,27 +203,64 @@ class Run:
         """A message may be waiting."""
         self._nudged.set()
 
-    def _interrupt(self, reason: "_Reason") -> None:
-        if not self._interrupted.done():
-            self._interrupted.set_result(reason)
+    def _interrupt(self, reason: _Reason) -> None:
+        if self._reason is None:
+            self._reason = reason
+            if self._function is not None:
+                self._spawn(self._wind_up(reason))
+
+    async def _wind_up(self, reason: _Reason) -> None:
+        """End an interrupted turn, whatever its function does about it."""
+        if self._function is not None:
+            self._function.cancel()
+        end: End | None = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.cancel_grace):
+                await self._function_gone()
+                if reason is _Reason.CANCEL and self._agent.cancel_hook is not None and self._turn is not None:
+                    await self._last_words(self._agent.cancel_hook, self._turn)
+        if reason is _Reason.CANCEL:
+            end = End(states.CANCELED)
+        elif reason is _Reason.TIMEOUT:
+            end = End(states.FAILED, f"The agent did not finish within {self._limit:g} seconds.")
+        if end is not None:
+            self._write_end(end)
+            with contextlib.suppress(TurnOverError):
+                await self.writer.finish()
+        self._over()
+
+    async def _function_gone(self) -> None:
+        while (function := self._function) is not None:
+            await asyncio.wait({function})
+
+    async def _last_words(self, hook: SkillFunction, turn: Turn) -> None:
+        try:
+            await hook(turn)
+        except TurnOverError:
+            pass
+        except (Exception, SystemExit):
+            log.exception("task %s: the agent's cancel hook failed", self.writer.task_id)
+
+    def _over(self) -> None:
+        self.writer.close()
+        self._on_over(self)
+        self.over.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"run-{self.writer.task_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- the turn's Sink ---------------------------------------------------------------------------------------------
 
     async def emit(self, response: a2a_pb2.StreamResponse) -> None:
         self.writer.emit(response)
-        await self.writer.room()
+        if self.writer.crowded:
+            await self.writer.room()
 
     async def reply(self, message: a2a_pb2.Message) -> None:
         # The task exists already: what was meant as the whole answer is its last word.
-        self.writer.emit(
-            a2a_pb2.StreamResponse(
-                status_update=a2a_pb2.TaskStatusUpdateEvent(
-                    task_id=self.writer.task_id,
-                    context_id=self.writer.context,
-                    status=status_changed("", "", states.COMPLETED, now_ms(), message).status_update.status,
-                )
-            )
-        )
+        self.writer.emit(status_changed(self.writer.task_id, self.writer.context, states.COMPLETED, now_ms(), message))
 
     async def flush(self) -> None:
         await self.writer.flush()
@@ -255,32 +268,37 @@ class Run:
     async def next_message(self) -> a2a_pb2.Message:
         while True:
             self._nudged.clear()
-            seq = await self.writer.take()
-            if seq is not None:
-                origin = await self._store.origin(self.writer.task_id, seq)
-                if origin is not None:
-                    if self.writer.state in states.INTERRUPTED:
-                        self.writer.emit(self._status(states.WORKING))
-                    return origin.message
+            # Taken in a task of its own: a caller that stops waiting must not take the message along.
+            if self._taking is None:
+                self._taking = asyncio.create_task(self.writer.take())
+            seq = await asyncio.shield(self._taking)
+            self._taking = None
+            origin = await self._store.origin(self.writer.task_id, seq) if seq is not None else None
+            if origin is not None:
+                if self.writer.state in states.INTERRUPTED:
+                    self.writer.emit(self._status(states.WORKING))
+                return origin.message
             await self._nudged.wait()
 
     async def keep(self, checkpoint: bytes) -> None:
         await self.writer.keep(checkpoint)
 
     async def task(self, task_id: str) -> a2a_pb2.Task | None:
-        try:
-            stored = await self._store.read(task_id)
-        except StoreUnavailableError as error:
-            raise TurnOverError("the store is away") from error
-        if stored is None or stored.scope != self.writer.scope:
-            return None
-        return stored.fold.task()
+        return await lookup(self._store, self.writer.scope, task_id)
 
 
-def _before(stored: StoredTask, origin: Origin | None = None) -> list[a2a_pb2.Message]:
-    """What was said before the message of a turn, which is the last of the history unless `origin` names it."""
-    history = list(stored.fold.head.history)
-    if origin is None:
-        return history[:-1]
-    at = next((at for at, said in enumerate(history) if said.message_id == origin.message.message_id), len(history))
-    return history[:at]
+async def lookup(store: TaskStore, scope: Scope, task_id: str) -> a2a_pb2.Task | None:
+    """Another task of the same caller. Raises: TurnOverError where the store is away."""
+    try:
+        stored = await store.read(task_id)
+    except StoreUnavailableError as error:
+        raise TurnOverError("the store is away") from error
+    return stored.fold.task() if stored is not None and stored.scope == scope else None
+
+
+def _before(history: Sequence[a2a_pb2.Message], message: a2a_pb2.Message) -> Sequence[a2a_pb2.Message]:
+    """What was said before `message`, which is mostly the last."""
+    for at in range(len(history) - 1, -1, -1):
+        if history[at].message_id == message.message_id and history[at].role == message.role:
+            return history[:at]
+    return history[:]

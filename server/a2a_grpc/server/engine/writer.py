@@ -11,7 +11,7 @@ from collections.abc import Callable
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import TurnOverError
 from a2a_grpc.server.core import states
-from a2a_grpc.server.core.events import Event, Fold
+from a2a_grpc.server.core.events import Event, Fold, milliseconds
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.records import Append, Outcome, Scope, StoredTask
 from a2a_grpc.server.store.tail import LogTail
@@ -53,7 +53,10 @@ class Writer:
         self._snapshot_due = stored.seq + snapshot_events
         self._pending: deque[a2a_pb2.StreamResponse] = deque()
         self._releasing = False
+        self._flushing = False
         self._flusher: asyncio.Task[None] | None = None
+        self._soon: asyncio.Handle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._room = asyncio.Event()
         self._lost: Exception | None = None
         self._settled: list[tuple[int, asyncio.Future[a2a_pb2.Task | None]]] = []
@@ -83,9 +86,14 @@ class Writer:
         if self.state in states.TERMINAL:
             raise TurnOverError(f"the task has ended: {states.name(self.state)}")
 
+    @property
+    def crowded(self) -> bool:
+        """So much waits to be stored that a writer should wait for `room`."""
+        return len(self._pending) >= _MAX_PENDING
+
     async def room(self) -> None:
         """Wait while too much is waiting to be stored."""
-        while len(self._pending) >= _MAX_PENDING and self._lost is None:
+        while self.crowded and self._lost is None:
             self._room.clear()
             await self._room.wait()
 
@@ -95,9 +103,34 @@ class Writer:
         self._kick()
 
     async def flush(self) -> None:
-        """Wait until everything emitted is stored. Raises: TurnOverError where the claim was lost meanwhile."""
-        while self._flusher is not None:
-            await asyncio.shield(self._flusher)
+        """Wait until everything emitted is stored. Raises: TurnOverError where the claim was lost meanwhile.
+
+        Cancelling the wait cancels nothing else.
+        """
+        while self._unstored:
+            self._kick()
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        self._raise_lost()
+
+    async def finish(self) -> None:
+        """Store everything emitted, at once and in the calling task, which nobody may cancel meanwhile.
+
+        Raises: TurnOverError where the claim was lost.
+        """
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if not self._flushing:
+            await self._flush()
+        await self.flush()
+
+    @property
+    def _unstored(self) -> bool:
+        return self._flushing or ((bool(self._pending) or self._releasing) and self._lost is None and not self.released)
+
+    def _raise_lost(self) -> None:
         if self._lost is not None:
             raise TurnOverError("this turn no longer holds its task") from self._lost
 
@@ -143,10 +176,19 @@ class Writer:
     # -- the way to the store ----------------------------------------------------------------------------------------
 
     def _kick(self) -> None:
-        if self._flusher is None:
+        """See that what was emitted is stored soon: after the events that come in the same breath."""
+        if not self._flushing and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_soon(self._start)
+
+    def _start(self) -> None:
+        self._soon = None
+        if not self._flushing:
             self._flusher = asyncio.get_running_loop().create_task(self._flush(), name=f"write-{self.task_id}")
 
     async def _flush(self) -> None:
+        if self._flushing:
+            return
+        self._flushing = True
         try:
             while (self._pending or self._releasing) and self._lost is None and not self.released:
                 batch = [self._pending.popleft() for _ in range(min(len(self._pending), _MAX_BATCH))]
@@ -156,7 +198,11 @@ class Writer:
             log.error("task %s: gave up writing: %s", self.task_id, error)
             self._lose(error)
         finally:
-            self._flusher = None
+            self._flushing = False
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def _write(self, batch: list[a2a_pb2.StreamResponse]) -> None:
         for response in batch:
@@ -197,7 +243,7 @@ class Writer:
             expected=self._stored_state,
             entries=[response.SerializeToString() for response in batch],
             state=state,
-            stamp_ms=last.timestamp.ToMilliseconds() if last is not None else 0,
+            stamp_ms=milliseconds(last.timestamp) if last is not None else 0,
             terminal=terminal,
             idle_only=state in _ENDS_UNLESS_QUEUED or (releasing and after not in states.TERMINAL),
             release=releasing or terminal,

@@ -1,6 +1,7 @@
 """CancelTask (3.1.5)."""
 
 import asyncio
+import time
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import states
@@ -16,6 +17,8 @@ from a2a_grpc.wire.errors import AbortedError, TaskNotCancelableError
 _MAX_RACES = 8
 # The holder has the grace to let its agent speak last; this much later it counts as gone.
 _MARGIN = 2.0
+# A turn that parks in the moment it is asked frees the task without an event to be seen.
+_LOOK = 0.5
 
 
 class CancelTask:
@@ -42,21 +45,27 @@ class CancelTask:
                 case Outcome.CANCELED:
                     return (await find(self._store, caller, request.id)).fold.task()
                 case Outcome.ASKED:
-                    ended = await self._wait(request.id)
+                    ended = await self._wait(stored)
                     if ended is None:
                         over = stored.holder
                     elif ended.state == states.CANCELED:
                         return ended.fold.task()
-                    else:
+                    elif ended.state in states.TERMINAL:
                         raise _ended(ended)
         raise AbortedError("The task changes too fast to be canceled; try again.", retry_after=1.0)
 
-    async def _wait(self, task_id: str) -> StoredTask | None:
-        try:
-            async with asyncio.timeout(self._cancel_grace + _MARGIN):
-                return await self._watcher.terminal(task_id)
-        except TimeoutError:
-            return None
+    async def _wait(self, asked: StoredTask) -> StoredTask | None:
+        """The task once it has ended or left its holder; None where neither happens in time."""
+        until = time.monotonic() + self._cancel_grace + _MARGIN
+        while time.monotonic() < until:
+            try:
+                async with asyncio.timeout(_LOOK):
+                    return await self._watcher.terminal(asked.task_id)
+            except TimeoutError:
+                stored = await self._store.read(asked.task_id)
+                if stored is not None and stored.holder != asked.holder:
+                    return stored
+        return None
 
 
 def _ended(stored: StoredTask) -> TaskNotCancelableError:

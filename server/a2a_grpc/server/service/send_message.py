@@ -25,8 +25,8 @@ class SendMessage:
         configuration = request.configuration
         if not configuration.return_immediately:
             task = await self._watcher.settled(accepted)
-        elif accepted.task is not None:
-            task = accepted.task
+        elif accepted.writer is not None:
+            task = accepted.writer.fold.task()
         else:
             stored = await self._store.read(accepted.task_id)
             if stored is None:

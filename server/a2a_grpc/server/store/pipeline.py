@@ -60,19 +60,19 @@ class Pipeline:
         self._connection: AbstractConnection | None = None
         self._sender: asyncio.Task[None] | None = None
 
-    async def script(
+    def script(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Argument], timeout: float | None = None
-    ) -> Any:
-        """Run `script` and return its reply as redis-py decodes it (bytes, int, list).
+    ) -> asyncio.Future[Any]:
+        """Run `script`; its reply as redis-py decodes it (bytes, int, list).
 
-        Raises:
+        The future raises:
             StoreUnavailableError: no usable answer within `timeout` seconds (default: the pipeline's).
         """
-        return await self._call(("EVALSHA", script.sha, len(keys), *keys, *arguments), script, timeout)
+        return self._call(("EVALSHA", script.sha, len(keys), *keys, *arguments), script, timeout)
 
-    async def command(self, *command: Argument, timeout: float | None = None) -> Any:
-        """Run one plain command. Raises: as `script`."""
-        return await self._call(command, None, timeout)
+    def command(self, *command: Argument, timeout: float | None = None) -> asyncio.Future[Any]:
+        """Run one plain command. The future raises: as that of `script`."""
+        return self._call(command, None, timeout)
 
     async def close(self) -> None:
         """Give up what is waiting and close the connection."""

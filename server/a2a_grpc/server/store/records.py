@@ -3,13 +3,13 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.events import Event, Fold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(NamedTuple):
     """Whose a task is: every look-up and every index is bound to it."""
 
     tenant: str
@@ -65,7 +65,7 @@ class Outcome(enum.Enum):
     """Another replica was faster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Dedupe:
     """What makes a message recognisable when it is sent again within `window_ms`, and a call when it is repeated."""
 
@@ -75,7 +75,7 @@ class Dedupe:
     call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Origin:
     """A caller's message as it was accepted: what a turn begins with, on whatever replica."""
 
@@ -90,7 +90,7 @@ class Origin:
         return self.request.SerializeToString(), ",".join(self.extensions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Placed:
     """The outcome of creating a task or of sending it a message."""
 
@@ -103,7 +103,7 @@ class Placed:
     """With KNOWN: the digest of the message that was accepted; `task_id` and `seq` are where it went."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Append:
     """Entries to be written by the holder of a task."""
 
@@ -129,7 +129,7 @@ class Append:
     artifacts: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Appended:
     """The outcome of an append: with OK, the first entry's seq and what else the task wants of its holder."""
 
@@ -139,7 +139,7 @@ class Appended:
     queued: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Page:
     """One page of a listing: the ids with their status timestamps (ms), newest first, and the exact total."""
 

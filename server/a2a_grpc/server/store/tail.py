@@ -197,17 +197,24 @@ class LogTail:
         if topic is not None and topic.followers:
             topic.offer(events)
 
-    async def run_ends(self, task_id: str) -> None:
-        """The task no longer runs here: followers that stay go on over the channel."""
+    def run_ends(self, task_id: str) -> bool:
+        """The task no longer runs here; True where followers stay, who need `go_on` then."""
         topic = self._topics.get(task_id)
         if topic is None:
-            return
+            return False
         topic.local = False
-        if topic.followers:
+        if not topic.followers:
+            del self._topics[task_id]
+            return False
+        return True
+
+    async def go_on(self, task_id: str) -> None:
+        """Let the followers of a task that no longer runs here go on over its channel."""
+        topic = self._topics.get(task_id)
+        if topic is not None and topic.followers and not topic.local:
             with contextlib.suppress(StoreUnavailableError):
                 await self._ensure_subscribed(topic.channel)
             topic.doubt()
-        await self._tidy(topic)
 
     def _topic(self, task_id: str) -> _Topic:
         topic = self._topics.get(task_id)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
-from a2a_grpc.server.core.events import Event, Fold, created, message_added
+from a2a_grpc.server.core.events import Event, Fold, message_added, milliseconds
 from a2a_grpc.server.core.pages import Cursor
 from a2a_grpc.server.store import keys as key_names
 from a2a_grpc.server.store import scripts
@@ -105,11 +105,14 @@ class TaskStore:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    async def create(self, task: a2a_pb2.Task, scope: Scope, origin: Origin, dedupe: Dedupe, *, claim: bool) -> Placed:
-        """Store a new task, run by this replica (`claim`) or waiting for one."""
+    async def create(
+        self, entry: a2a_pb2.StreamResponse, scope: Scope, origin: Origin, dedupe: Dedupe, *, claim: bool
+    ) -> Placed:
+        """Store the new task in `entry`, run by this replica (`claim`) or waiting for one."""
+        task = entry.task
         keys, now = self.keys_of(task.id), now_ms()
         state = task.status.state
-        stamp = task.status.timestamp.ToMilliseconds()
+        stamp = milliseconds(task.status.timestamp)
         reply = await self._pipeline.script(
             scripts.CREATE,
             [
@@ -134,7 +137,7 @@ class TaskStore:
                 self._max_ready,
                 keys.ready_channel,
                 *origin.packed(),
-                created(task).SerializeToString(),
+                entry.SerializeToString(),
             ],
         )
         return _placed(reply, task.id, dedupe)
@@ -171,7 +174,7 @@ class TaskStore:
                 dedupe.window_ms,
                 self.replica if claim else "",
                 now,
-                status.timestamp.ToMilliseconds(),
+                milliseconds(status.timestamp),
                 stored.state,
                 status.state,
                 keys.events(task_id),
@@ -247,7 +250,7 @@ class TaskStore:
                 task_id,
                 stored.state,
                 status.state,
-                status.timestamp.ToMilliseconds(),
+                milliseconds(status.timestamp),
                 keys.events(task_id),
                 keys.wake_prefix,
                 over,
