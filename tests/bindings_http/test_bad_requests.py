@@ -183,7 +183,8 @@ async def send_valid(raw: RawConnection) -> None:
 async def test_a_body_that_is_too_large(how: str) -> None:
     """413 whether its size is known before or only while it comes; 20 MB as in B075."""
     handler = ScriptedHandler(answering(a2a_pb2.SendMessageResponse(task=TASK)))
-    body = VALID.replace(b"hello", b"x" * 20_000_000)
+    # White space makes a body larger, and not its message: only what is read can be counted.
+    body = VALID + b" " * 20_000_000
     async with listening(compose(handler)) as (_, port), connected(port) as raw:
         if how == "declared":
             sending = http_request("POST", "/message:send", body, content_type="application/json")
@@ -405,6 +406,16 @@ async def test_an_idle_connection_is_closed() -> None:
     async with listening(compose(ScriptedHandler()), limits) as (_, port), connected(port) as raw:
         await raw.send(http_request("GET", "/healthz"))
         assert (await raw.response())[0] == 200
+        assert await raw.at_end()
+
+
+async def test_a_connection_is_idle_too_after_a_body_that_nobody_wanted() -> None:
+    limits = ConnectionLimits(keep_alive=0.2)
+    async with listening(compose(ScriptedHandler()), limits) as (_, port), connected(port) as raw:
+        body = b" " * 1_000_000
+        await raw.send(http_request("POST", "/nothing", body[:-1], content_length=str(len(body))))
+        assert (await raw.response())[0] == 404
+        await raw.send(body[-1:])
         assert await raw.at_end()
 
 

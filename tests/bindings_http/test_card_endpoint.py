@@ -62,6 +62,7 @@ STALE = [
     {"if-none-match": f'"a {ETAG}'},
     # Where If-None-Match is present, the date is not looked at (RFC 9110 section 13.2.2).
     {"if-none-match": '"a"', "if-modified-since": "Tue, 01 Dec 2026 00:00:00 GMT"},
+    {"if-none-match": "", "if-modified-since": "Tue, 01 Dec 2026 00:00:00 GMT"},
     {"if-modified-since": "Mon, 30 Nov 2026 11:59:59 GMT"},
     {"if-modified-since": "yesterday"},
     {"if-modified-since": ""},

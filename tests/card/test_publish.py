@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.card.published import StaticCards, publish
+from a2a_grpc.server.card.published import publish
 from tests.support.http_bindings import CARD_DATE, card
 
 ROOT = Path(__file__).parents[2]
@@ -88,13 +88,3 @@ def test_the_date_is_kept_in_utc() -> None:
     assert publish(card(), somewhere).last_modified == datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
     with pytest.raises(ValueError, match="time zone"):
         publish(card(), datetime(2026, 11, 30, 12, 0))  # noqa: DTZ001  # the mistake
-
-
-async def test_static_cards_are_found_by_their_tenant_only() -> None:
-    """B091: a tenant gets its own card or none, never somebody else's."""
-    own, acme = publish(card(), CARD_DATE), publish(card_with_schemes(["key"]), CARD_DATE)
-    cards = StaticCards({"": own, "acme": acme})
-
-    assert await cards.public_card("") is own
-    assert await cards.public_card("acme") is acme
-    assert await cards.public_card("evil") is None

@@ -22,7 +22,7 @@ from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.router import Router
 from a2a_grpc.server.bindings.asgi.types import App
 from a2a_grpc.server.calls.call import Call
-from a2a_grpc.server.card.published import PublishedCard, StaticCards, publish
+from a2a_grpc.server.card.published import PublishedCard, publish
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.core.readiness import Readiness
 
@@ -143,6 +143,16 @@ def emitting(*events: Event | Exception, wait: asyncio.Event | None = None) -> S
             await wait.wait()
 
     return emit
+
+
+class StaticCards:
+    """A CardSource over cards that are known from the start, by tenant."""
+
+    def __init__(self, cards: dict[str, PublishedCard]) -> None:
+        self._cards = cards
+
+    async def public_card(self, tenant: str) -> PublishedCard | None:
+        return self._cards.get(tenant)
 
 
 def card() -> a2a_pb2.AgentCard:
