@@ -36,6 +36,10 @@ def test_only_cr_and_lf_end_a_line() -> None:
     assert decode(f"data: {text}\n\n".encode()) == [ServerSentEvent("", text.encode(), "")]
 
 
+def test_a_chunk_that_ends_within_cr_lf_ends_one_line() -> None:
+    assert decode(b"data: a\r", b"\ndata: b\r", b"\n\r\n") == [ServerSentEvent("", b"a\nb", "")]
+
+
 def test_a_byte_order_mark_before_the_first_line_is_skipped() -> None:
     assert decode(b"\xef\xbb\xbfdata: x\n\n") == [ServerSentEvent("", b"x", "")]
 
