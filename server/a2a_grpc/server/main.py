@@ -273,6 +273,7 @@ async def _listen(
             max_nesting=limits.max_nesting,
             heartbeat=settings.http.sse_heartbeat,
             cors=cors,
+            check_version=steps.Version(settings.protocol.assume_version).check,
         )
         for create_app in (http.create_app, jsonrpc.create_app)
     )

@@ -27,7 +27,7 @@ class Answers(enum.Enum):
     """The first thing the function emits decides; after a short while without any, a task."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Skill:
     """One thing an agent can do: its entry in the card, and the function that does it."""
 
@@ -153,9 +153,10 @@ class Agent:
             raise LookupError(f"the router of {self.card.name!r} picked {found!r}, which is no skill of it") from None
 
     def _default_route(self, message: a2a_pb2.Message) -> str:
-        named = message.metadata.fields["skill"].string_value if "skill" in message.metadata.fields else ""
-        if named in self.skills:
-            return named
+        if message.HasField("metadata") and "skill" in message.metadata.fields:
+            named = message.metadata.fields["skill"].string_value
+            if named in self.skills:
+                return named
         text = next((part.text for part in message.parts if part.HasField("text")), "")
         words = text.split(maxsplit=1)
         if words and words[0] in self.skills:

@@ -155,7 +155,11 @@ class Version(Step):
         self._assumed = assumed or "0.3"
 
     async def enter(self, current: Current) -> None:
-        sent = current.call.parameters.get(A2A_VERSION, "").strip()
+        self.check(current.call.parameters)
+
+    def check(self, parameters: Mapping[str, str]) -> None:
+        """Raises: VersionNotSupportedError unless the parameters name a version that is served."""
+        sent = parameters.get(A2A_VERSION, "").strip()
         if sent == SUPPORTED_VERSION or parse_version(sent or self._assumed) == _SUPPORTED:
             return
         wanted = f"version {excerpt(sent, 32)!r}" if sent else "no version, which means 0.3"
@@ -191,7 +195,10 @@ class Extensions(Step):
         self._required = [uri for uri, required in declared.items() if required]
 
     async def enter(self, current: Current) -> None:
-        asked = parse_extensions(current.call.parameters.get(A2A_EXTENSIONS, ""))
+        sent = current.call.parameters.get(A2A_EXTENSIONS)
+        if sent is None and not self._required:
+            return
+        asked = parse_extensions(sent or "")
         missing = [uri for uri in self._required if uri not in asked]
         if missing:
             raise ExtensionSupportRequiredError(

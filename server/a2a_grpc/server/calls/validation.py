@@ -6,10 +6,10 @@ only the text says stands below by name.
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from google.api import field_behavior_pb2
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
@@ -42,7 +42,8 @@ class Validator:
                 "Send large content by url."
             )
         protojson.check_nesting(request, self._max_nesting)
-        violations = [*_schema(request, "", self._max_id_length)]
+        violations: list[Violation] = []
+        _check(request, "", self._max_id_length, violations)
         rules = _RULES.get(request.DESCRIPTOR.name)
         if rules is not None:
             violations.extend(rules(request))
@@ -50,55 +51,67 @@ class Validator:
             raise invalid(*violations[:_MAX_VIOLATIONS])
 
 
-class _Field:
-    """One field of a message type, as far as it has to be checked."""
+class _Field(NamedTuple):
+    """What has to be checked of one field that is set."""
 
-    __slots__ = ("enum", "id", "message", "name", "repeated", "required")
+    name: str
+    repeated: bool
+    message: bool
+    enum: EnumDescriptor | None
+    max_length: int | None
 
-    def __init__(self, descriptor: FieldDescriptor) -> None:
-        behavior = descriptor.GetOptions().Extensions[field_behavior_pb2.field_behavior]
-        self.name = descriptor.name
-        self.required = field_behavior_pb2.REQUIRED in behavior
-        self.repeated = descriptor.is_repeated
-        self.enum = descriptor.enum_type
-        self.id = descriptor.name in _IDS
-        is_map = descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry
-        plain = descriptor.message_type is not None and descriptor.message_type.full_name in _PLAIN
-        self.message = descriptor.message_type is not None and not is_map and not plain
 
-    @property
-    def checked(self) -> bool:
-        return bool(self.required or self.enum or self.id or self.message)
+class _Type(NamedTuple):
+    """What has to be checked of one message type."""
+
+    required: dict[str, str]
+    """The REQUIRED fields, and what to say where one is missing."""
+    fields: dict[int, _Field]
+    is_part: bool
 
 
 @cache
-def _fields(descriptor: Descriptor) -> tuple[_Field, ...]:
-    return tuple(field for field in map(_Field, descriptor.fields) if field.checked)
+def _type(descriptor: Descriptor, max_id_length: int) -> _Type:
+    required: dict[str, str] = {}
+    fields: dict[int, _Field] = {}
+    for field in descriptor.fields:
+        if field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]:
+            required[field.name] = "at least one is required" if field.is_repeated else "is required"
+        of = field.message_type
+        walked = of is not None and not of.GetOptions().map_entry and of.full_name not in _PLAIN
+        max_length = _PAGE_TOKEN_LENGTH if field.name == "page_token" else max_id_length
+        if walked or field.enum_type or field.name in _IDS:
+            fields[field.number] = _Field(
+                field.name, field.is_repeated, walked, field.enum_type, max_length if field.name in _IDS else None
+            )
+    return _Type(required, fields, descriptor is a2a_pb2.Part.DESCRIPTOR)
 
 
-def _schema(message: Message, path: str, max_id_length: int) -> Iterator[Violation]:
-    for field in _fields(message.DESCRIPTOR):
-        where = path + field.name
-        value = getattr(message, field.name)
-        if field.repeated:
-            if field.required and not value:
-                yield Violation(where, "at least one is required")
-            if field.message:
+def _check(message: Message, path: str, max_id_length: int, found: list[Violation]) -> None:
+    """Add to `found` what the schema has against `message`. Only fields that are set cost time."""
+    required, fields, is_part = _type(message.DESCRIPTOR, max_id_length)
+    missing = dict(required) if required else required
+    for descriptor, value in message.ListFields():
+        missing.pop(descriptor.name, None)
+        field = fields.get(descriptor.number)
+        if field is None:
+            continue
+        name, repeated, is_message, enum, max_length = field
+        if is_message:
+            if repeated:
                 for at, item in enumerate(value):
-                    yield from _schema(item, f"{where}[{at}].", max_id_length)
-        elif field.message:
-            if message.HasField(field.name):
-                yield from _schema(value, where + ".", max_id_length)
-            elif field.required:
-                yield Violation(where, "is required")
-        elif field.required and not value:
-            yield Violation(where, "is required")
-        elif field.enum is not None and value not in field.enum.values_by_number:
-            yield Violation(where, f"{value} is not a value of {field.enum.name}")
-        elif field.id and len(value) > (_PAGE_TOKEN_LENGTH if field.name == "page_token" else max_id_length):
-            yield Violation(where, f"is longer than {max_id_length} characters")
-    if isinstance(message, a2a_pb2.Part) and message.WhichOneof("content") is None:
-        yield Violation(f"{path}content", "a part needs one of text, raw, url or data")
+                    _check(item, f"{path}{name}[{at}].", max_id_length, found)
+            else:
+                _check(value, f"{path}{name}.", max_id_length, found)
+        elif enum is not None:
+            if value not in enum.values_by_number:
+                found.append(Violation(path + name, f"{value} is not a value of {enum.name}"))
+        elif max_length is not None and len(value) > max_length:
+            found.append(Violation(path + name, f"is longer than {max_length} characters"))
+    for name, problem in missing.items():
+        found.append(Violation(path + name, problem))
+    if is_part and message.WhichOneof("content") is None:
+        found.append(Violation(f"{path}content", "a part needs one of text, raw, url or data"))
 
 
 _WithHistory: TypeAlias = a2a_pb2.SendMessageConfiguration | a2a_pb2.GetTaskRequest | a2a_pb2.ListTasksRequest
@@ -107,7 +120,8 @@ _WithHistory: TypeAlias = a2a_pb2.SendMessageConfiguration | a2a_pb2.GetTaskRequ
 def _send(request: a2a_pb2.SendMessageRequest) -> Iterator[Violation]:
     if request.message.role == a2a_pb2.ROLE_AGENT:
         yield Violation("message.role", "must be ROLE_USER: what callers send is the user's word")
-    yield from _history_length(request.configuration, "configuration.")
+    if request.HasField("configuration"):
+        yield from _history_length(request.configuration, "configuration.")
 
 
 def _history_length(message: _WithHistory, path: str = "") -> Iterator[Violation]:

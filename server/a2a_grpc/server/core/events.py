@@ -102,9 +102,13 @@ class Fold:
     def task(self) -> a2a_pb2.Task:
         """A copy of the whole task, the caller's to change."""
         task = a2a_pb2.Task()
+        self.write(task)
+        return task
+
+    def write(self, task: a2a_pb2.Task) -> None:
+        """Make `task` a copy of the whole task."""
         task.CopyFrom(self.head)
         task.MergeFrom(self.artifacts)
-        return task
 
     def apply(self, response: a2a_pb2.StreamResponse) -> None:
         """Fold one entry. A replaced status message moves into the history once (3.7)."""

@@ -6,7 +6,6 @@ A task id carries the shard that holds the task, so that any replica finds it fr
 
 import os
 import re
-from functools import lru_cache
 from hashlib import blake2b
 
 _TASK_ID = re.compile(r"[0-9a-f]{32}-(0|[1-9a-f][0-9a-f]{0,3})")
@@ -31,12 +30,16 @@ def shard_of(task_id: str, shards: int) -> int | None:
     return shard if shard < shards else None
 
 
+def made_in(task_id: str) -> int:
+    """The shard of a task id that this service made; faster than `shard_of`, and blind to anything else."""
+    return int(task_id[33:], 16)
+
+
 def shard_for(key: str, shards: int) -> int:
     """The shard that new work under `key` belongs to: the same for the same key, even over many keys."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) % shards
 
 
-@lru_cache(maxsize=4096)
 def scope(*parts: str) -> str:
     """A short key for a tuple of strings, such as tenant and owner: 22 characters that don't collide.
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -145,10 +145,13 @@ class Engine:
                     "Send the message without a task id to start a new task in the same context."
                 )
             resumed = status_changed(stored.task_id, stored.context, states.WORKING, now_ms())
-            with self._place() as claim:
+            claim = self._reserve()
+            try:
                 placed = await self._store.follow_up(stored, resumed, intake.origin, intake.dedupe, claim=claim)
                 if placed.outcome is Outcome.STARTED and placed.epoch:
-                    return await self._resume(placed, stored, resumed, intake.origin)
+                    return await self._resume(placed, stored, resumed, intake)
+            finally:
+                self._reserved -= claim
             if placed.outcome is not Outcome.STATE:
                 return self._accepted(placed, intake)
             current = await self._store.read(stored.task_id)
@@ -159,11 +162,14 @@ class Engine:
 
     async def _create(self, intake: Intake) -> Accepted:
         entry = self._new_task(intake)
-        with self._place() as claim:
+        claim = self._reserve()
+        try:
             placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=claim)
             accepted = self._accepted(placed, intake)
             if placed.outcome is Outcome.CREATED and placed.epoch:
-                accepted.writer = self._begin(self._claimed(entry, intake.scope, placed), intake.origin)
+                accepted.writer = self._begin(self._claimed(entry, intake.scope, placed), intake.origin, intake.skill)
+        finally:
+            self._reserved -= claim
         return accepted
 
     async def _try(self, intake: Intake) -> a2a_pb2.Message | Accepted:
@@ -248,15 +254,11 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _place(self) -> Iterator[bool]:
-        """Whether there is room for one more turn here, kept while the store is asked."""
+    def _reserve(self) -> bool:
+        """Whether there is room for one more turn here, which is kept until the caller takes it off again."""
         claim = not self._closing and self.running + self._reserved < self._max_turns
         self._reserved += claim
-        try:
-            yield claim
-        finally:
-            self._reserved -= claim
+        return claim
 
     def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed) -> StoredTask:
         return StoredTask(
@@ -276,12 +278,12 @@ class Engine:
         )
 
     async def _resume(
-        self, placed: Placed, stored: StoredTask, resumed: a2a_pb2.StreamResponse, origin: Origin
+        self, placed: Placed, stored: StoredTask, resumed: a2a_pb2.StreamResponse, intake: Intake
     ) -> Accepted:
         """Begin the turn of a message that found its task parked and was claimed with it."""
         if placed.seq == stored.seq + 2:
             stored.fold.apply(resumed)
-            stored.fold.apply(message_added(origin.message))
+            stored.fold.apply(message_added(intake.origin.message))
             claimed = replace(
                 stored, state=states.WORKING, seq=placed.seq, epoch=placed.epoch, attempt=1, turn=placed.seq
             )
@@ -290,11 +292,13 @@ class Engine:
             if found is None:
                 raise TaskNotFoundError("There is no such task.")
             claimed = found
-        return Accepted(task_id=stored.task_id, seq=placed.seq, writer=self._begin(claimed, origin))
+        return Accepted(
+            task_id=stored.task_id, seq=placed.seq, writer=self._begin(claimed, intake.origin, intake.skill)
+        )
 
-    def _begin(self, stored: StoredTask, origin: Origin) -> Writer:
+    def _begin(self, stored: StoredTask, origin: Origin, skill: Skill | None = None) -> Writer:
         run = self._run(stored)
-        run.begin(origin, stored)
+        run.begin(origin, stored, skill)
         return run.writer
 
     def _run(self, stored: StoredTask) -> Run:
@@ -306,13 +310,15 @@ class Engine:
 
     def _over(self, run: Run) -> None:
         task_id = run.writer.task_id
+        if self.running + self._reserved >= self._max_turns:
+            # There was no room; turns may wait for the place that is free now.
+            self._wake_up.set()
         if self._runs.get(task_id) is run:
             del self._runs[task_id]
             if self._tail.run_ends(task_id):
                 self._spawn(self._tail.go_on(task_id), f"go-on-{task_id}")
         if run.writer.abandoned:
             self._orphans[task_id] = run.writer.epoch
-        self._wake_up.set()
 
     def _woken(self, data: bytes | None) -> None:
         """Another replica wants something of a task that runs here; None: some wishes may have been lost."""
@@ -350,14 +356,17 @@ class Engine:
                     await self._wake_up.wait()
 
     async def _claim(self, task_id: str) -> None:
-        with self._place() as room:
-            epoch = await self._store.claim(task_id) if room else None
+        claim = self._reserve()
+        try:
+            epoch = await self._store.claim(task_id) if claim else None
             if epoch is None:
                 return
             stored = await self._store.read(task_id)
             origin = await self._store.origin(task_id, stored.turn) if stored is not None else None
             if stored is not None and origin is not None and stored.epoch == epoch:
                 self._begin(stored, origin)
+        finally:
+            self._reserved -= claim
 
     async def _return_orphans(self) -> None:
         """Give back what this replica holds and no longer runs."""

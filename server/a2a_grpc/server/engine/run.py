@@ -72,19 +72,19 @@ class Run:
 
     # -- the turns ---------------------------------------------------------------------------------------------------
 
-    def begin(self, origin: Origin, stored: StoredTask) -> None:
-        """Run turns from the message `origin` on, in a task of their own."""
+    def begin(self, origin: Origin, stored: StoredTask, skill: Skill | None) -> None:
+        """Run turns from the message `origin` on, in a task of their own; without `skill` the agent picks it."""
         if stored.canceling:
             self._reason = _Reason.CANCEL
-        self._spawn(self._begin(origin, stored))
+        self._spawn(self._begin(origin, stored, skill))
 
     def adopt(self, skill: Skill, turn: Turn, function: "asyncio.Task[End]") -> None:
         """Run turns, the first of which is at work already."""
         self._spawn(self._turns(skill, turn, function))
 
-    async def _begin(self, origin: Origin, stored: StoredTask) -> None:
+    async def _begin(self, origin: Origin, stored: StoredTask, skill: Skill | None) -> None:
         try:
-            skill = self._agent.pick(stored.fold.head.history[0])
+            skill = skill or self._agent.pick(stored.fold.head.history[0])
         except Exception:
             log.exception("task %s: no skill for the message", self.writer.task_id)
             self._write_end(End(states.FAILED, FAILED_TEXT))

@@ -59,7 +59,7 @@ class Writer:
         self._waiters: list[asyncio.Future[None]] = []
         self._room = asyncio.Event()
         self._lost: Exception | None = None
-        self._settled: list[tuple[int, asyncio.Future[a2a_pb2.Task | None]]] = []
+        self._settled: list[tuple[int, a2a_pb2.Task, asyncio.Future[bool]]] = []
 
     # -- what the run writes -----------------------------------------------------------------------------------------
 
@@ -157,15 +157,15 @@ class Writer:
 
     # -- what callers wait for ---------------------------------------------------------------------------------------
 
-    async def settled(self, after: int) -> a2a_pb2.Task | None:
-        """The task as it stands when a status with a seq above `after` is terminal or interrupted (3.2.2).
+    async def settled(self, after: int, task: a2a_pb2.Task) -> bool:
+        """Wait for a status with a seq above `after` that is terminal or interrupted (3.2.2).
 
-        None where this claim ends without one: somebody else has the task then.
+        Then `task` holds the task as it stands. False where this claim ends without one: somebody else has it then.
         """
         if self._lost is not None or self.released:
-            return None
-        future: asyncio.Future[a2a_pb2.Task | None] = asyncio.get_running_loop().create_future()
-        self._settled.append((after, future))
+            return False
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._settled.append((after, task, future))
         return await future
 
     def close(self) -> None:
@@ -263,11 +263,11 @@ class Writer:
                 self.state = states.WORKING
 
     async def _stored(self, step: Append, batch: list[a2a_pb2.StreamResponse], first: int) -> None:
-        events = [Event(first + at, response) for at, response in enumerate(batch)]
+        missed: list[Event] = []
         if first != self.seq + 1:
             # Messages of callers came between: the fold took them in the wrong order or not at all.
-            missed = await self._store.log(self.task_id, self.seq)
-            events = [event for event in missed if event.seq < first] + events
+            found = await self._store.log(self.task_id, self.seq)
+            missed = [event for event in found if event.seq < first]
             current = await self._store.read(self.task_id)
             if current is not None:
                 self.fold = current.fold
@@ -279,8 +279,9 @@ class Writer:
         if step.release:
             self.released = True
             self._releasing = False
-        if events:
-            self._tail.publish(self.task_id, events)
+        if batch and self._tail.followed(self.task_id):
+            own = [Event(first + at, response) for at, response in enumerate(batch)]
+            self._tail.publish(self.task_id, missed + own)
         if step.state in states.SETTLED:
             self._settle()
         if self.released:
@@ -289,18 +290,19 @@ class Writer:
     def _settle(self) -> None:
         """Answer those who wait for a status as new as the last one."""
         waiting, self._settled = self._settled, []
-        for after, future in waiting:
+        for after, task, future in waiting:
             if self.seq <= after:
-                self._settled.append((after, future))
+                self._settled.append((after, task, future))
             elif not future.done():
-                future.set_result(self.fold.task())
+                self.fold.write(task)
+                future.set_result(True)
 
     def _dismiss(self) -> None:
         """Send everybody who still waits elsewhere."""
         waiting, self._settled = self._settled, []
-        for _, future in waiting:
+        for _, _, future in waiting:
             if not future.done():
-                future.set_result(None)
+                future.set_result(False)
 
     def _lose(self, cause: Exception) -> None:
         self._lost = cause

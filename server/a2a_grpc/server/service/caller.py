@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from a2a_grpc.server.store.records import Scope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Caller:
     """The caller of one operation: its scope, and what it asked for."""
 

@@ -1,5 +1,6 @@
 """From a request that is well formed to a message that its agent can take (3.1.1, 3.4)."""
 
+from functools import lru_cache
 from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
@@ -77,21 +78,28 @@ class Inlet:
 
 
 def _check_media_types(message: a2a_pb2.Message, agent: Agent, skill: Skill) -> None:
-    modes = [mode.lower() for mode in (skill.card.input_modes or agent.card.default_input_modes)]
+    modes = _modes(skill, agent)
     for at, part in enumerate(message.parts):
         media_type = _media_type(part)
-        if media_type and not any(_matches(media_type, mode) for mode in modes):
+        if media_type and media_type not in modes and not any(_matches(media_type, mode) for mode in modes):
+            listed = ", ".join(sorted(modes))
             raise ContentTypeNotSupportedError(
-                f"The skill {skill.card.id} takes {', '.join(modes)}, not {media_type}.",
-                violations=[Violation(f"message.parts[{at}].media_type", f"send one of {', '.join(modes)}")],
+                f"The skill {skill.card.id} takes {listed}, not {media_type}.",
+                violations=[Violation(f"message.parts[{at}].media_type", f"send one of {listed}")],
             )
+
+
+@lru_cache(maxsize=256)
+def _modes(skill: Skill, agent: Agent) -> frozenset[str]:
+    return frozenset(
+        mode.lower().partition(";")[0].strip() for mode in skill.card.input_modes or agent.card.default_input_modes
+    )
 
 
 def _media_type(part: a2a_pb2.Part) -> str:
     """The media type of a part without its parameters; "" where it is not said and cannot be known."""
-    declared = part.media_type.partition(";")[0].strip().lower()
-    if declared:
-        return declared
+    if part.media_type:
+        return part.media_type.partition(";")[0].strip().lower()
     match part.WhichOneof("content"):
         case "text":
             return "text/plain"
@@ -101,8 +109,5 @@ def _media_type(part: a2a_pb2.Part) -> str:
 
 
 def _matches(media_type: str, mode: str) -> bool:
-    if mode in {"*/*", "*"}:
-        return True
-    if mode.endswith("/*"):
-        return media_type.startswith(mode[:-1])
-    return media_type == mode.partition(";")[0].strip()
+    """Whether the pattern `mode` (a type may be `text/*` or `*/*`) holds `media_type`."""
+    return mode in {"*/*", "*"} or (mode.endswith("/*") and media_type.startswith(mode[:-1]))

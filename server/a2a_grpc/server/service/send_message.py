@@ -22,15 +22,18 @@ class SendMessage:
         accepted = await self._inlet.take(request, caller)
         if isinstance(accepted, a2a_pb2.Message):
             return a2a_pb2.SendMessageResponse(message=accepted)
+        response = a2a_pb2.SendMessageResponse()
+        task = response.task
         configuration = request.configuration
         if not configuration.return_immediately:
-            task = await self._watcher.settled(accepted)
+            await self._watcher.settled(accepted, task)
         elif accepted.writer is not None:
-            task = accepted.writer.fold.task()
+            accepted.writer.fold.write(task)
         else:
             stored = await self._store.read(accepted.task_id)
             if stored is None:
                 raise not_found(accepted.task_id)
-            task = stored.fold.task()
-        length = configuration.history_length if configuration.HasField("history_length") else None
-        return a2a_pb2.SendMessageResponse(task=trim(task, length))
+            stored.fold.write(task)
+        if configuration.HasField("history_length"):
+            trim(task, configuration.history_length)
+        return response

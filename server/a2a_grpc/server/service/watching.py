@@ -20,12 +20,10 @@ class Watcher:
         self._store = store
         self._tail = tail
 
-    async def settled(self, accepted: Accepted) -> a2a_pb2.Task:
-        """The task once the message's turn has ended or is interrupted: terminal, INPUT_REQUIRED or AUTH_REQUIRED."""
-        if accepted.writer is not None:
-            task = await accepted.writer.settled(accepted.seq)
-            if task is not None:
-                return task
+    async def settled(self, accepted: Accepted, task: a2a_pb2.Task) -> None:
+        """Make `task` the task once the message's turn has ended or is interrupted (INPUT_REQUIRED, AUTH_REQUIRED)."""
+        if accepted.writer is not None and await accepted.writer.settled(accepted.seq, task):
+            return
         async with self._tail.follow(accepted.task_id) as follower:
             stored = await self._read(accepted.task_id)
             follower.begin(stored.seq)
@@ -34,7 +32,7 @@ class Watcher:
                 while not _is_settling(event):
                     event = await follower.next()
                 stored = await self._read(accepted.task_id)
-            return stored.fold.task()
+            stored.fold.write(task)
 
     async def terminal(self, task_id: str) -> StoredTask:
         """The task once it has ended."""

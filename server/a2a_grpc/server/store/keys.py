@@ -16,6 +16,8 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `a2a:card:ETAG`            | string | 400 days from its last use: when this card was first published |
 """
 
+from functools import lru_cache
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids
 
@@ -63,15 +65,15 @@ class Keys:
 
     def index(self, tenant: str, owner: str, context: str = "", state: int = 0) -> str:
         """Sorted set: task ids by status timestamp, of an owner, of one of its contexts, each also by state."""
-        place = f"ctx:{ids.scope(tenant, owner, context)}" if context else f"owner:{ids.scope(tenant, owner)}"
+        place = f"ctx:{_of_context(tenant, owner, context)}" if context else f"owner:{_of_owner(tenant, owner)}"
         return f"{self._prefix}{place}:{state}" if state else f"{self._prefix}{place}"
 
     def indexes(
         self, tenant: str, owner: str, context: str, old: a2a_pb2.TaskState, new: a2a_pb2.TaskState
     ) -> list[str]:
         """The six indexes that a move from `old` to `new` touches, in the order the scripts expect."""
-        by_owner = self.index(tenant, owner)
-        by_context = self.index(tenant, owner, context)
+        by_owner = f"{self._prefix}owner:{_of_owner(tenant, owner)}"
+        by_context = f"{self._prefix}ctx:{_of_context(tenant, owner, context)}"
         return [
             by_owner,
             by_context,
@@ -80,3 +82,8 @@ class Keys:
             f"{by_owner}:{new}",
             f"{by_context}:{new}",
         ]
+
+
+# Owners come back in every call, contexts in every step of their tasks.
+_of_owner = lru_cache(maxsize=4096)(ids.scope)
+_of_context = lru_cache(maxsize=4096)(ids.scope)

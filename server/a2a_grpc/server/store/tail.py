@@ -191,10 +191,15 @@ class LogTail:
         """From now on the events of `task_id` come through `publish`."""
         self._topic(task_id).local = True
 
+    def followed(self, task_id: str) -> bool:
+        """Whether anybody in this process follows `task_id`."""
+        topic = self._topics.get(task_id)
+        return topic is not None and bool(topic.followers)
+
     def publish(self, task_id: str, events: Sequence[Event]) -> None:
         """Hand events that were appended to the log to the followers in this process."""
         topic = self._topics.get(task_id)
-        if topic is not None and topic.followers:
+        if topic is not None:
             topic.offer(events)
 
     def run_ends(self, task_id: str) -> bool:

@@ -89,11 +89,8 @@ class TaskStore:
         await self._reads.close()
 
     def keys_of(self, task_id: str) -> Keys:
-        """The key names of the shard that holds `task_id`. Raises: ValueError where no task can have that id."""
-        shard = ids.shard_of(task_id, self.shards)
-        if shard is None:
-            raise ValueError("no task can have this id")
-        return self._keys[shard]
+        """The key names of the shard that holds the task `task_id`, which must be one that this store made."""
+        return self._keys[ids.made_in(task_id)]
 
     def all_keys(self) -> Sequence[Keys]:
         """The key names of every shard."""
@@ -101,7 +98,12 @@ class TaskStore:
 
     def new_task_id(self, scope: Scope, message_id: str) -> str:
         """An id for a new task, in the shard where the same message would go again."""
-        return ids.new_task_id(ids.shard_for(ids.scope(scope.tenant, scope.owner, message_id), self.shards))
+        return ids.new_task_id(self._shard_for(scope, message_id))
+
+    def _shard_for(self, scope: Scope, message_id: str) -> int:
+        if self.shards == 1:
+            return 0
+        return ids.shard_for(ids.scope(scope.tenant, scope.owner, message_id), self.shards)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -288,7 +290,7 @@ class TaskStore:
 
     async def known(self, scope: Scope, dedupe: Dedupe) -> Placed | None:
         """Where the same message went before, if it did."""
-        shard = ids.shard_for(ids.scope(scope.tenant, scope.owner, dedupe.message_id), self.shards)
+        shard = self._shard_for(scope, dedupe.message_id)
         found = await self._pipeline.command(
             "GET", self._keys[shard].dedupe(scope.tenant, scope.owner, dedupe.message_id)
         )

@@ -18,6 +18,7 @@ from a2a_grpc.server.bindings.asgi.query import Query, read_query
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Header, Receive, Scope, Send
 from a2a_grpc.server.bindings.asgi.unary import run_unary
+from a2a_grpc.server.bindings.asgi.version import VersionCheck, any_version
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.wire import rules
 from a2a_grpc.wire.errors import A2AError, InternalError, MethodNotAllowedError, error_body
@@ -42,11 +43,13 @@ def create_app(
     heartbeat: float = 15.0,
     cors: Cors | None = None,
     challenge: str = "Bearer",
+    check_version: VersionCheck = any_version,
 ) -> App:
     """The gateway as an ASGI app.
 
     `max_message_bytes` is the size of the protobuf; `max_nesting` the levels of free-form data; `heartbeat` is in
-    seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
+    seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none; `check_version` is asked
+    about requests that cannot be read.
     """
     return _Gateway(
         handler=handler,
@@ -55,6 +58,7 @@ def create_app(
         heartbeat=heartbeat,
         cors=cors or Cors(),
         challenge=challenge.encode("latin-1"),
+        check_version=check_version,
     )
 
 
@@ -66,6 +70,7 @@ class _Gateway:
     heartbeat: float
     cors: Cors
     challenge: bytes
+    check_version: VersionCheck
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, self.cors)
@@ -87,7 +92,12 @@ class _Gateway:
     async def _serve(self, exchange: Exchange) -> None:
         match = _route(exchange)
         operation = rules.OPERATIONS[match.method]
-        request = await self._read(exchange, match, read_query(exchange))
+        query = read_query(exchange)
+        try:
+            request = await self._read(exchange, match, query)
+        except A2AError:
+            self.check_version(exchange.parameters)
+            raise
         call = exchange.make_call(match.method, _BINDING)
         if operation.streaming:
             await EventStream(

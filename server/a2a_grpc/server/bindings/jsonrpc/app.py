@@ -27,8 +27,10 @@ from a2a_grpc.server.bindings.asgi.query import read_query
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
 from a2a_grpc.server.bindings.asgi.unary import run_unary, take_first
+from a2a_grpc.server.bindings.asgi.version import VersionCheck, any_version
 from a2a_grpc.server.bindings.jsonrpc.envelope import (
     NULL_ID,
+    Request,
     encode_error,
     read_request,
     response_id,
@@ -74,11 +76,13 @@ def create_app(
     heartbeat: float = 15.0,
     cors: Cors | None = None,
     challenge: str = "Bearer",
+    check_version: VersionCheck = any_version,
 ) -> App:
     """The endpoint as an ASGI app, whatever path it is mounted at.
 
     `max_message_bytes` is the size of the params as protobuf; `max_nesting` the levels of free-form data; `heartbeat`
-    is in seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none.
+    is in seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none; `check_version` is
+    asked about requests whose method or params cannot be read.
     """
     return _Endpoint(
         handler=handler,
@@ -87,6 +91,7 @@ def create_app(
         heartbeat=heartbeat,
         cors=cors or Cors(),
         challenge=challenge.encode("latin-1"),
+        check_version=check_version,
     )
 
 
@@ -98,6 +103,7 @@ class _Endpoint:
     heartbeat: float
     cors: Cors
     challenge: bytes
+    check_version: VersionCheck
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _Round(self, Exchange(scope, receive, send, self.cors)).run()
@@ -145,17 +151,27 @@ class _Round:
             self._id = response_id(value)
             raise
         self._id = request.id
+        try:
+            operation, message = await self._read(request, is_large=is_large)
+        except A2AError:
+            endpoint.check_version(exchange.parameters)
+            raise
+        await self._call(operation, message)
+
+    async def _read(self, request: Request, *, is_large: bool) -> tuple[Operation, Message]:
+        """The operation that a request object asks for, and its message."""
         operation = OPERATIONS.get(request.method)
         if operation is None:
             raise MethodNotFoundError(
                 f"There is no method {excerpt(request.method, 64)}; the methods of A2A 1.0 are named like SendMessage."
             )
+        limit = self._endpoint.max_nesting
         if is_large:
             message = await asyncio.to_thread(from_dict, request.params, operation.request, limit)
         else:
             message = from_dict(request.params, operation.request, limit)
-        check_size(message.ByteSize(), endpoint.max_message_bytes)
-        await self._call(operation, message)
+        check_size(message.ByteSize(), self._endpoint.max_message_bytes)
+        return operation, message
 
     async def _call(self, operation: Operation, message: Message) -> None:
         exchange, handler = self._exchange, self._endpoint.handler
