@@ -110,7 +110,7 @@ async def _slow(turn: Turn, rest: str) -> None:
     left, chunk = float(seconds), 0
     await turn.working()
     while left > 0:
-        await asyncio.sleep(left if left < 1.0 else 1.0)
+        await asyncio.sleep(left if left < 1.0 else 1.0)  # noqa: FURB136 - `min` is a profile here
         left, chunk = left - 1.0, chunk + 1
         if how != "silent":
             await turn.stream("slow", text=f"chunk {chunk} ", last=left <= 0)
@@ -122,6 +122,14 @@ async def _chunks(turn: Turn, rest: str) -> None:
     await turn.working()
     for number in range(1, count + 1):
         await turn.stream("chunks", text=f"{number:019d} ", last=number == count)
+
+
+async def _replace(turn: Turn, rest: str) -> None:
+    """An artifact, another one, and then the first one again with other content."""
+    old, _, new = rest.partition(" ")
+    await turn.artifact("replaced", text=old, artifact_id="replaced")
+    await turn.artifact("between", text="between", artifact_id="between")
+    await turn.artifact("replaced", text=new, artifact_id="replaced")
 
 
 async def _ask(turn: Turn, _: str) -> None:
@@ -168,6 +176,7 @@ BY_WORD: dict[str, Act] = {
     "echo": _echo,
     "slow": _slow,
     "chunks": _chunks,
+    "replace": _replace,
     "ask": _ask,
     "auth": _auth,
     "fail": _fail,
