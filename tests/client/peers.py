@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -38,6 +39,7 @@ class HttpPeer:
     """An HTTP/1.1 server on 127.0.0.1 that keeps every request."""
 
     port: int
+    scheme: str
     requests: list[Request] = field(default_factory=list)
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """A caller has closed its connection before it had an answer."""
@@ -45,13 +47,13 @@ class HttpPeer:
     @property
     def url(self) -> str:
         """Without a slash at the end."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
 
 @asynccontextmanager
-async def http_peer(respond: Respond) -> AsyncIterator[HttpPeer]:
+async def http_peer(respond: Respond, tls: ssl.SSLContext | None = None) -> AsyncIterator[HttpPeer]:
     """Serves with `respond`, which writes the whole response, and is cancelled when the caller leaves."""
-    peer = HttpPeer(0)
+    peer = HttpPeer(0, "https" if tls else "http")
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +71,7 @@ async def http_peer(respond: Respond) -> AsyncIterator[HttpPeer]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     peer.port = server.sockets[0].getsockname()[1]
     try:
         yield peer
@@ -148,12 +150,12 @@ def message_event(text: str) -> a2a_pb2.StreamResponse:
 
 
 @asynccontextmanager
-async def grpc_peer(agent: object) -> AsyncIterator[str]:
+async def grpc_peer(agent: object, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[str]:
     """Serves the operations that `agent` has methods for (`send_message(request, context)`, …); yields host:port.
 
     Calls that still run at the end are cut.
     """
-    server = await start_grpc(agent, "127.0.0.1:0")
+    server = await start_grpc(agent, "127.0.0.1:0", credentials)
     try:
         yield server.address
     finally:
@@ -167,7 +169,7 @@ class GrpcServer(NamedTuple):
     address: str
 
 
-async def start_grpc(agent: object, address: str) -> GrpcServer:
+async def start_grpc(agent: object, address: str, credentials: grpc.ServerCredentials | None = None) -> GrpcServer:
     """Starts what `grpc_peer` serves."""
     handlers = {}
     for operation in OPERATIONS.values():
@@ -181,7 +183,7 @@ async def start_grpc(agent: object, address: str) -> GrpcServer:
             )
     server = grpc.aio.server()
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("lf.a2a.v1.A2AService", handlers)])
-    port = server.add_insecure_port(address)
+    port = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
     await server.start()
     return GrpcServer(server, f"127.0.0.1:{port}")
 
@@ -225,7 +227,13 @@ class Relay:
         self.address = ""
         self.carried = asyncio.Event()
         """The caller has sent something that was carried on."""
+        self._open = asyncio.Event()
+        self._open.set()
         self._connections: set[asyncio.StreamWriter] = set()
+
+    def stall(self) -> None:
+        """Carries nothing any more and closes nothing: what a lost route looks like from both ends."""
+        self._open.clear()
 
     def reset(self) -> None:
         """Ends every connection at once with a reset, as a router that forgets them does. New ones are carried."""
@@ -245,6 +253,7 @@ async def relay(target: str) -> AsyncIterator[Relay]:
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, carried: asyncio.Event | None) -> None:
         with suppress(ConnectionError):
             while data := await reader.read(65536):
+                await between._open.wait()
                 writer.write(data)
                 await writer.drain()
                 if carried is not None:

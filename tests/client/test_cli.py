@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -222,7 +223,23 @@ def test_help_lists_every_command_and_each_has_its_own(run: Run) -> None:
         assert own.out.startswith(f"usage: a2a-grpc {name} ")
 
 
-def test_text_of_an_agent_does_not_drive_the_terminal() -> None:
+@pytest.mark.parametrize(("transport", "other"), [("grpc", "HTTP+JSON"), ("http", "GRPC")])
+def test_another_transport_than_the_one_asked_for_is_not_used(
+    run: Run, url: str, transport: str, other: str, tmp_path: Path
+) -> None:
+    (card,) = run("card", url, "--json").json
+    card["supportedInterfaces"] = [one for one in card["supportedInterfaces"] if one["protocolBinding"] == other]
+    file = tmp_path / "card.json"
+    file.write_text(json.dumps(card))
+
+    assert run("list", str(file)).code == 0
+    refused = run("list", str(file), "--transport", transport)
+    assert refused.code == 1
+    assert f"The agent offers {other} 1.0" in refused.err
+
+
+def test_text_of_an_agent_does_not_drive_the_terminal(run: Run, url: str) -> None:
+    assert run("send", url, "msg \x1b[2Jhello\x07").out == "[2Jhello\n"
     assert plain("a\x1b[2Jb\x9bc\u202ed\re\n\tf\x07") == "a[2Jbcde\n\tf"
 
 

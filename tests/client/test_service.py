@@ -260,6 +260,22 @@ async def test_a_stream_whose_connection_is_reset_names_its_task(two_replicas: P
             await again.aclose()
 
 
+@pytest.mark.slow
+async def test_a_connection_that_carries_nothing_any_more_is_noticed(two_replicas: Pair) -> None:
+    """B107: a ping at the latest when nothing came for the time of `keepalive`, and 10 s for its answer."""
+    async with (
+        relay(two_replicas.replicas[0].grpc_addr) as between,
+        await A2AClient.connect(f"grpc://{between.address}", keepalive=10) as client,
+    ):
+        events = client.send_streaming_message(say("hang"))
+        await anext(events)
+        await anext(events)
+        between.stall()
+        async with asyncio.timeout(25):
+            with pytest.raises(StreamBrokenError):
+                await anext(events)
+
+
 async def test_a_call_whose_connection_is_reset_is_unavailable(two_replicas: Pair, bindings: tuple[str, ...]) -> None:
     replica = two_replicas.replicas[0]
     address = replica.grpc_addr if bindings == ("GRPC",) else replica.http_url.removeprefix("http://")

@@ -23,7 +23,7 @@ _LAST_RETRY_MS: Final = 1_000
 _ONE_RETRY_SECONDS: Final = 1.3
 
 _PING_TIMEOUT_MS: Final = 10_000
-# "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: …"
+# gRPC begins with "failed to connect to all addresses; last error: UNKNOWN: "; what helps comes after that.
 _LAST_ERROR: Final = re.compile(r"^.* last error: (?:[A-Z_]+: )?")
 _STATUS_DETAILS: Final = "grpc-status-details-bin"
 
@@ -142,6 +142,9 @@ def _channel_options(options: Options) -> list[tuple[str, Any]]:
         settings += [
             ("grpc.keepalive_time_ms", round(options.keepalive * 1000)),
             ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+            # The clock of a keepalive ping does not start while another ping of gRPC's own is unanswered, as it is on a
+            # connection that died just after it carried data. That one waits for 60 s unless told otherwise.
+            ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
             # A task may be silent for longer than two pings.
             ("grpc.http2.max_pings_without_data", 0),
         ]
