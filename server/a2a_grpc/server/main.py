@@ -33,7 +33,7 @@ from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
-from a2a_grpc.server.lifecycle import StoreWatch, purge_forever, stop_signals
+from a2a_grpc.server.lifecycle import StoreWatch, purge_forever, spare_the_collector, stop_signals
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings, SettingsError, load
 from a2a_grpc.server.settings.table import effective
@@ -94,6 +94,7 @@ def _run(compose: Any) -> int:
     logs.configure(settings.process.log_level, settings.process.log_format)
     for warning in settings.warnings:
         log.warning("%s", warning)
+    spare_the_collector()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(compose(settings))
@@ -135,7 +136,11 @@ async def _serve(settings: Settings, agent: Agent) -> None:
         )
         stack.push_async_callback(store.close)
         tail = LogTail(
-            url, store, lambda task_id: store.keys_of(task_id).events(task_id), buffer=settings.store.stream_buffer
+            url,
+            store,
+            lambda task_id: store.keys_of(task_id).events(task_id),
+            buffer=settings.store.stream_buffer,
+            patience=settings.store.patience,
         )
         stack.push_async_callback(tail.close)
         engine = Engine(

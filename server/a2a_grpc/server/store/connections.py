@@ -9,7 +9,7 @@ _CONNECT_TIMEOUT = 1.0
 
 
 def call_pool(url: str) -> ConnectionPool:
-    """Connections for short calls. They carry no timeout of their own: the pipeline bounds each batch."""
+    """Connections for short calls. They carry no timeout of their own: the pipeline bounds each call."""
     return ConnectionPool.from_url(
         url, socket_timeout=None, socket_connect_timeout=_CONNECT_TIMEOUT, retry=Retry(NoBackoff(), 0), protocol=2
     )

@@ -1,7 +1,7 @@
 """Many small calls of many tasks, sent to the store together.
 
-Calls that arrive while a batch is in flight travel in the next one: one write to the socket, one round trip. Order is
-kept. A lost connection is mended within the deadline of each call: the scripts are safe to repeat.
+Calls of one turn of the event loop travel in one write, whatever is still in flight; replies come back in order. A
+lost or silent connection is mended within the deadline of each call: every script is safe to repeat.
 """
 
 import asyncio
@@ -11,42 +11,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hiredis import pack_command
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
-from redis.exceptions import (
-    ClusterDownError,
-    MasterDownError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from hiredis import ReplyError, pack_command
+from redis.asyncio.connection import ConnectionPool
+from redis.exceptions import RedisError, ResponseError
 
 from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.link import Link
 from a2a_grpc.server.store.scripts import Script
 
 log = logging.getLogger(__name__)
 
 Argument = str | bytes | int
 
-# Replies of a server that is not able to serve just now: it lacks the script, a failover, a full memory, a broken disk.
-_TRANSIENT = (NoScriptError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError, OutOfMemoryError)
-_TRANSIENT_PREFIXES = ("MISCONF", "NOREPLICAS", "LOADING")
-_LOST = (RedisConnectionError, RedisTimeoutError, OSError, TimeoutError)
-_MAX_BATCH = 256
+# Replies of a server that is not able to serve just now: a failover, a full memory, a disk that cannot be written.
+_TRANSIENT = (
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+    "LOADING",
+    "BUSY",
+    "UNBLOCKED",
+)
+# After these another connection may reach another server, which can.
+_ELSEWHERE = ("READONLY", "MASTERDOWN", "UNBLOCKED")
 _PAUSE = 0.05
+_TICK = 0.1
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    command: tuple[Argument, ...]
+    packed: bytes
     script: Script | None
     reply: asyncio.Future[Any]
     deadline: float
+    sent: float = 0.0
 
 
 class Pipeline:
@@ -56,14 +58,17 @@ class Pipeline:
         """Connect as `pool` would; each call is given up `timeout` seconds after it was made."""
         self._pool = pool
         self._timeout = timeout
+        self._link: Link | None = None
+        self._sent: deque[_Call] = deque()
         self._waiting: deque[_Call] = deque()
-        self._connection: AbstractConnection | None = None
-        self._sender: asyncio.Task[None] | None = None
+        self._connector: asyncio.Task[None] | None = None
+        self._ticking = False
+        self._closed = False
 
     def script(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Argument], timeout: float | None = None
     ) -> asyncio.Future[Any]:
-        """Run `script`; its reply as redis-py decodes it (bytes, int, list).
+        """Run `script`; its reply as hiredis decodes it (bytes, int, list, None).
 
         The future raises:
             StoreUnavailableError: no usable answer within `timeout` seconds (default: the pipeline's).
@@ -76,117 +81,148 @@ class Pipeline:
 
     async def close(self) -> None:
         """Give up what is waiting and close the connection."""
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
-        for call in self._waiting:
-            _fail(call, StoreUnavailableError("the connection to the store was closed"))
+        self._closed = True
+        if self._connector is not None:
+            self._connector.cancel()
+            await asyncio.gather(self._connector, return_exceptions=True)
+        link, self._link = self._link, None
+        if link is not None:
+            link.abort()
+        for call in (*self._sent, *self._waiting):
+            _fail(call, "the connection to the store was closed")
+        self._sent.clear()
         self._waiting.clear()
-        await self._disconnect()
 
     def _call(self, command: tuple[Argument, ...], script: Script | None, timeout: float | None) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
-        limit = self._timeout if timeout is None else timeout
-        call = _Call(command, script, loop.create_future(), loop.time() + limit)
-        self._waiting.append(call)
-        if self._sender is None:
-            self._sender = loop.create_task(self._send_all(), name="store-pipeline")
+        now = loop.time()
+        call = _Call(
+            pack_command(command),  # type: ignore[arg-type]
+            script,
+            loop.create_future(),
+            now + (self._timeout if timeout is None else timeout),
+        )
+        if self._closed:
+            _fail(call, "the connection to the store was closed")
+        elif self._link is not None:
+            self._send(self._link, call, now)
+        else:
+            self._waiting.append(call)
+            self._connect()
+        if not self._ticking:
+            self._ticking = True
+            loop.call_later(_TICK, self._tick)
         return call.reply
 
-    async def _send_all(self) -> None:
+    def _send(self, link: Link, call: _Call, now: float) -> None:
+        call.sent = now
+        self._sent.append(call)
+        link.send(call.packed)
+
+    # -- replies -----------------------------------------------------------------------------------------------------
+
+    def _on_reply(self, reply: Any) -> None:
+        call = self._sent.popleft()
+        if isinstance(reply, ReplyError):
+            self._on_error(call, str(reply))
+        elif not call.reply.done():
+            call.reply.set_result(reply)
+
+    def _on_error(self, call: _Call, error: str) -> None:
+        if call.script is not None and error.startswith("NOSCRIPT"):
+            # The server never saw it, or has forgotten it after a restart or a failover.
+            self._load(call.script)
+            self._again(call)
+        elif error.startswith(_TRANSIENT):
+            if error.startswith(_ELSEWHERE) and self._link is not None:
+                self._link.abort()
+            self._waiting.append(call)
+            asyncio.get_running_loop().call_later(_PAUSE, self._resend)
+        elif not call.reply.done():
+            call.reply.set_exception(ResponseError(error))
+
+    def _load(self, script: Script) -> None:
+        loading = self._call(("SCRIPT", "LOAD", script.source), None, None)
+        loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _again(self, call: _Call) -> None:
+        if self._link is not None:
+            self._send(self._link, call, asyncio.get_running_loop().time())
+        else:
+            self._waiting.append(call)
+            self._connect()
+
+    def _resend(self) -> None:
+        """Send what waits, if there is a connection to send it on."""
+        link = self._link
+        if link is None:
+            if self._waiting:
+                self._connect()
+            return
+        now = asyncio.get_running_loop().time()
+        waiting, self._waiting = self._waiting, deque()
+        for call in waiting:
+            if not call.reply.done():
+                self._send(link, call, now)
+
+    # -- the connection ----------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self._connector is None and not self._closed:
+            self._connector = asyncio.get_running_loop().create_task(self._connected(), name="store-connect")
+
+    async def _connected(self) -> None:
         try:
             while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_BATCH))]
-                again = await self._send(batch)
-                if again:
-                    self._waiting.extendleft(reversed(again))
-                    await asyncio.sleep(_PAUSE)
-                    self._expire()
-        finally:
-            self._sender = None
-
-    async def _send(self, batch: list[_Call]) -> list[_Call]:
-        """Send `batch`, answer its calls, and return those to be sent again."""
-        now = asyncio.get_running_loop().time()
-        answered = 0
-        again: list[_Call] = []
-        try:
-            patience = min(self._timeout, min(call.deadline for call in batch) - now)
-            async with asyncio.timeout(max(0.01, patience)):
-                connection = await self._connected()
-                await connection.send_packed_command(
-                    b"".join(pack_command(call.command) for call in batch),  # type: ignore[arg-type]
-                    check_health=False,
-                )
-                for call in batch:
-                    try:
-                        reply = await connection.read_response()
-                    except ResponseError as error:
-                        reply = error
-                    if not _settle(call, reply):
-                        again.append(call)
-                    answered += 1
-            await self._load_missing(again)
-        except _LOST as error:
-            log.warning("lost the store in the middle of %d calls: %s", len(batch) - answered, error or "no answer")
-            await self._disconnect()
-            again.extend(batch[answered:])
-        except BaseException:
-            # Cancelled between a request and its reply: the connection must not serve anybody else.
-            for call in batch[answered:]:
-                _fail(call, StoreUnavailableError("the connection to the store was closed"))
-            await self._disconnect()
-            raise
-        return again
-
-    async def _load_missing(self, calls: list[_Call]) -> None:
-        """Load the scripts that the server does not know (yet, or any more: after a restart or a failover)."""
-        missing = {call.script.sha: call.script for call in calls if call.script is not None}
-        if not missing:
-            return
-        connection = await self._connected()
-        async with asyncio.timeout(self._timeout):
-            for script in missing.values():
-                await connection.send_command("SCRIPT", "LOAD", script.source)
+                link = Link(self._on_reply, self._on_lost)
                 try:
-                    await connection.read_response()
-                except ResponseError as error:
-                    log.warning("the store refused a script: %s", error)
+                    async with asyncio.timeout(self._timeout):
+                        await link.open(self._pool)
+                except (RedisError, OSError, TimeoutError) as error:
+                    log.debug("cannot connect to the store: %s", error)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                self._link = link
+                self._resend()
+                return
+        finally:
+            self._connector = None
 
-    def _expire(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for call in [call for call in self._waiting if call.deadline <= now]:
-            self._waiting.remove(call)
-            _fail(call, StoreUnavailableError("the store did not answer in time"))
+    def _on_lost(self, link: Link) -> None:
+        if link is not self._link:
+            return
+        self._link = None
+        unanswered = [call for call in self._sent if not call.reply.done()]
+        self._sent.clear()
+        if unanswered:
+            log.warning("lost the store with %d calls in flight; they are sent again", len(unanswered))
+        self._waiting.extendleft(reversed(unanswered))
+        if self._waiting:
+            self._connect()
 
-    async def _connected(self) -> AbstractConnection:
-        if self._connection is None:
-            connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
-            await connection.connect()  # type: ignore[no-untyped-call]
-            self._connection = connection
-        return self._connection
+    # -- time --------------------------------------------------------------------------------------------------------
 
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.disconnect(nowait=True)
-
-
-def _settle(call: _Call, reply: Any) -> bool:
-    """Answer `call`; False where it must be sent again."""
-    if isinstance(reply, _TRANSIENT) or (
-        isinstance(reply, ResponseError) and str(reply).startswith(_TRANSIENT_PREFIXES)
-    ):
-        return call.reply.done()
-    if call.reply.done():
-        return True
-    if isinstance(reply, RedisError):
-        call.reply.set_exception(reply)
-    else:
-        call.reply.set_result(reply)
-    return True
+    def _tick(self) -> None:
+        """Give up the calls whose time is over, and a connection that is silent for too long."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._link is not None and self._sent and now - self._sent[0].sent > self._timeout:
+            log.warning("the store is silent for %.1f s; connecting anew", self._timeout)
+            self._link.abort()
+        self._waiting = deque(call for call in self._waiting if not _expired(call, now))
+        for call in self._sent:
+            _expired(call, now)
+        self._ticking = bool(self._sent or self._waiting)
+        if self._ticking:
+            loop.call_later(_TICK, self._tick)
 
 
-def _fail(call: _Call, error: Exception) -> None:
+def _expired(call: _Call, now: float) -> bool:
+    if call.deadline <= now:
+        _fail(call, "the store did not answer in time")
+    return call.reply.done()
+
+
+def _fail(call: _Call, why: str) -> None:
     if not call.reply.done():
-        call.reply.set_exception(error)
+        call.reply.set_exception(StoreUnavailableError(why))

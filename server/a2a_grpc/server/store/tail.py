@@ -141,11 +141,17 @@ class _Topic:
 class LogTail:
     """The process's one connection to what other replicas publish, and the direct path for what runs here."""
 
-    def __init__(self, url: str, source: Log, channel_of: Callable[[str], str], *, buffer: int) -> None:
-        """`channel_of` names the channel of a task; `buffer` is how many events wait for a slow follower."""
+    def __init__(
+        self, url: str, source: Log, channel_of: Callable[[str], str], *, buffer: int, patience: float
+    ) -> None:
+        """`channel_of` names the channel of a task; `buffer` is how many events wait for a slow follower.
+
+        `patience`: seconds that followers wait for a store that is away before they hear that it is.
+        """
         self._source = source
         self._channel_of = channel_of
         self._limit = buffer
+        self._patience = patience
         self._client = follow_client(url)
         self._topics: dict[str, _Topic] = {}
         self._watches: dict[str, Callable[[bytes | None], None]] = {}
@@ -249,14 +255,20 @@ class LogTail:
             raise StoreUnavailableError("the store does not take subscriptions") from None
 
     async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        lost = loop.time()
         while True:
             try:
                 await self._read_connection()
             except (RedisError, OSError, TimeoutError) as error:
                 if self.connected:
+                    lost = loop.time()
                     log.warning("lost the connection that follows the store: %s", error)
             finally:
                 self.connected = False
+            if loop.time() - lost >= self._patience:
+                # Nobody waits for news that cannot come: looking into the log says that the store is away (B025).
+                self._doubt_all()
             await asyncio.sleep(_RECONNECT_PAUSE)
 
     async def _read_connection(self) -> None:
@@ -266,8 +278,7 @@ class LogTail:
             await pubsub.ssubscribe(*wanted)
             self.connected = True
             # Whatever was published while there was no connection is lost: everybody looks into the log.
-            for topic in self._topics.values():
-                topic.doubt()
+            self._doubt_all()
             for callback in self._watches.values():
                 callback(None)
             quiet = False
@@ -289,6 +300,10 @@ class LogTail:
                     self._subscribed[channel] = asyncio.get_running_loop().create_future()
             with contextlib.suppress(RedisError, OSError):
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+    def _doubt_all(self) -> None:
+        for topic in self._topics.values():
+            topic.doubt()
 
     def _dispatch(self, message: dict[str, object]) -> None:
         raw = message["channel"]

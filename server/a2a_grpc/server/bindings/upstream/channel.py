@@ -1,5 +1,6 @@
 """The connection to the upstream, and what its state says about readiness."""
 
+import asyncio
 import json
 from typing import Final
 
@@ -10,6 +11,8 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.readiness import Readiness
 
 COMPONENT: Final = "upstream"
+
+_LOOK_EVERY: Final = 0.1
 
 # Any replica can answer anything, so calls go to all addresses of the name in turn. The gRPC core watches the health of
 # each of them (grpc.health.v1) and leaves out those that are draining or have lost their store; one that has no health
@@ -43,11 +46,10 @@ def open_channel(target: str) -> grpc.aio.Channel:
 
 
 async def watch(channel: grpc.aio.Channel, target: str, readiness: Readiness) -> None:
-    """Keep the component "upstream" of `readiness` true: ready while one replica is. Ends when the channel is closed.
-
-    To cancel it is no good: the gRPC core would go on watching for a task that is gone.
-    """
-    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.SHUTDOWN:
+    """Keep the component "upstream" of `readiness` true: ready while one replica is. Runs until it is cancelled."""
+    while True:
+        # Looked at, not waited for: a wait_for_state_change cannot be cancelled in the core, and what it then delivers to
+        # nobody has been seen to hang and to crash the process.
+        state = channel.get_state(try_to_connect=True)
         readiness.set(COMPONENT, state is grpc.ChannelConnectivity.READY, f"no replica is ready at {target}")
-        await channel.wait_for_state_change(state)
-    readiness.set(COMPONENT, ready=False, reason="closed")
+        await asyncio.sleep(_LOOK_EVERY)

@@ -28,6 +28,7 @@ class Upstream:
 
     async def close(self, grace: float | None = None) -> None:
         """Disconnect. Calls that still run have `grace` seconds; then they fail with UnavailableError."""
-        await self._channel.close(grace)
         if self._watch is not None:
-            await self._watch
+            self._watch.cancel()
+            await asyncio.wait((self._watch,))
+        await self._channel.close(grace)

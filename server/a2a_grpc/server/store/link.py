@@ -1,0 +1,65 @@
+"""One connection to the store as an asyncio protocol: commands go out as they come, replies come back in order.
+
+redis-py opens the connection (address, TLS, credentials, database, failover); the replies are then read here. Its own
+reader takes one coroutine and one timer for each reply, which is more than everything else the service does with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from hiredis import Reader
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+
+
+class Link(asyncio.Protocol):
+    """Tells its owner of every reply, in the order of the commands, and of the end of the connection."""
+
+    def __init__(self, on_reply: Callable[[Any], None], on_lost: Callable[["Link"], None]) -> None:
+        self._on_reply = on_reply
+        self._on_lost = on_lost
+        self._reader = Reader()
+        self._transport: asyncio.Transport | None = None
+        self._opened_by: AbstractConnection | None = None
+        self._writing = False
+        self._out: list[bytes] = []
+
+    async def open(self, pool: ConnectionPool) -> None:
+        """Connect as `pool` would. Raises: what redis-py raises where that fails."""
+        connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+        await connection.connect()  # type: ignore[no-untyped-call]
+        # The one thing taken from redis-py's inside; a test says so if a release moves it.
+        writer = cast("asyncio.StreamWriter", connection._writer)  # noqa: SLF001
+        # It closes the transport when it is collected.
+        self._opened_by = connection
+        self._transport = cast("asyncio.Transport", writer.transport)
+        self._transport.set_protocol(self)
+
+    def send(self, packed: bytes) -> None:
+        """Send a command, together with those that come in the same turn of the event loop."""
+        self._out.append(packed)
+        if not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def abort(self) -> None:
+        """Cut the connection; its owner is told as if the peer had done it."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _write(self) -> None:
+        self._writing = False
+        out, self._out = self._out, []
+        if self._transport is not None:
+            self._transport.write(b"".join(out))
+
+    def data_received(self, data: bytes) -> None:
+        """Hand out the replies that are complete."""
+        self._reader.feed(data)
+        while (reply := self._reader.gets()) is not False:
+            self._on_reply(reply)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the peer's reason helps nobody
+        """Tell the owner."""
+        self._transport = None
+        self._on_lost(self)
