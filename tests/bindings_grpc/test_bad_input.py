@@ -45,7 +45,7 @@ async def test_garbage_is_an_invalid_argument(method: str, caplog: pytest.LogCap
         for request in GARBAGE.values():
             error = await answer(channel, method, request)
             assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert error_info(error).reason == "INVALID_ARGUMENT"
+            assert error_info(error).reason == "INVALID_PARAMS"
             assert error.details() == (
                 f"The request of {method.rpartition('/')[2]} cannot be read: it is not a protobuf message of the right "
                 "type, is cut off, has text that is not UTF-8, or is nested deeper than 32 levels."

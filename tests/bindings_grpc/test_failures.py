@@ -112,7 +112,7 @@ async def test_an_unexpected_exception_stays_in_the_log(cause: Exception, caplog
             error = await failure(rpc)
             assert error.code() is grpc.StatusCode.INTERNAL
             assert error.details() == PUBLIC
-            assert error_info(error).reason == "INTERNAL"
+            assert error_info(error).reason == "INTERNAL_ERROR"
             assert b"secret" not in details(error).SerializeToString()
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.exc_info[1] for record in logged if record.exc_info] == [cause, cause]

@@ -128,7 +128,7 @@ async def test_a_defect_is_a_500_without_its_cause(caplog: pytest.LogCaptureFixt
     async with serving(ScriptedHandler(raising(ZeroDivisionError("secret")))) as client:
         response = await client.get("/tasks/t1")
 
-    assert response.status_code == 500 and info(response.json())["reason"] == "INTERNAL"
+    assert response.status_code == 500 and info(response.json())["reason"] == "INTERNAL_ERROR"
     assert "secret" not in response.text and "ZeroDivision" not in response.text
     assert "ZeroDivisionError: secret" in caplog.text
 

@@ -179,7 +179,7 @@ async def test_a_defect_in_the_middle_keeps_its_cause_to_itself(caplog: pytest.L
         response = await client.get("/tasks/t1:subscribe")
 
     events = parse_sse(response.text)
-    assert events[1].data["error"]["details"][0]["reason"] == "INTERNAL"
+    assert events[1].data["error"]["details"][0]["reason"] == "INTERNAL_ERROR"
     assert "secret" not in response.text and "ZeroDivisionError: secret" in caplog.text
 
 

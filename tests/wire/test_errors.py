@@ -45,7 +45,7 @@ A2A_ERRORS = [
 # Section 3.3.2 gives HTTP, gRPC and (for two) JSON-RPC codes by category, section 9.5 those of the JSON layer.
 # The other JSON-RPC codes are our choice and, once released, a promise. HTTP statuses without a gRPC code: RFC 9110.
 STANDARD_ERRORS = [
-    ("InvalidArgumentError", "INVALID_ARGUMENT", "INVALID_ARGUMENT", 400, -32602),
+    ("InvalidArgumentError", "INVALID_PARAMS", "INVALID_ARGUMENT", 400, -32602),
     ("UnauthenticatedError", "UNAUTHENTICATED", "UNAUTHENTICATED", 401, -32010),
     ("PermissionDeniedError", "PERMISSION_DENIED", "PERMISSION_DENIED", 403, -32011),
     ("RouteNotFoundError", "NOT_FOUND", "NOT_FOUND", 404, -32012),
@@ -57,7 +57,7 @@ STANDARD_ERRORS = [
     ("UnavailableError", "UNAVAILABLE", "UNAVAILABLE", 503, -32018),
     ("UnimplementedError", "UNIMPLEMENTED", "UNIMPLEMENTED", 501, -32019),
     ("AbortedError", "ABORTED", "ABORTED", 409, -32020),
-    ("InternalError", "INTERNAL", "INTERNAL", 500, -32603),
+    ("InternalError", "INTERNAL_ERROR", "INTERNAL", 500, -32603),
     ("JsonParseError", "JSON_PARSE", "INVALID_ARGUMENT", 400, -32700),
     ("InvalidRequestError", "INVALID_REQUEST", "INVALID_ARGUMENT", 400, -32600),
     ("MethodNotFoundError", "METHOD_NOT_FOUND", "UNIMPLEMENTED", 404, -32601),

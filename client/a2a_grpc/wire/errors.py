@@ -141,11 +141,12 @@ class VersionNotSupportedError(
     """The caller speaks another version of the protocol."""
 
 
-# Standard errors (section 3.3.2): the reason is the name of the google.rpc code where the code says it all.
+# Standard errors (section 3.3.2). Where section 9.5 names an error, its reason is formed from that name as 10.6 says
+# (InvalidParamsError: INVALID_PARAMS), which is what the official clients look for; else it is the google.rpc code's.
 
 
 class InvalidArgumentError(
-    A2AError, reason="INVALID_ARGUMENT", code=code_pb2.INVALID_ARGUMENT, http=400, jsonrpc=-32602
+    A2AError, reason="INVALID_PARAMS", code=code_pb2.INVALID_ARGUMENT, http=400, jsonrpc=-32602
 ):
     """The request is wrong whatever the state of the server: a field is missing, malformed or out of range."""
 
@@ -211,7 +212,7 @@ class AbortedError(A2AError, reason="ABORTED", code=code_pb2.ABORTED, http=409, 
     """Somebody else changed the same thing at the same time; read again, then decide."""
 
 
-class InternalError(A2AError, reason="INTERNAL", code=code_pb2.INTERNAL, http=500, jsonrpc=-32603):
+class InternalError(A2AError, reason="INTERNAL_ERROR", code=code_pb2.INTERNAL, http=500, jsonrpc=-32603):
     """A defect on the server; the cause is in its log."""
 
 

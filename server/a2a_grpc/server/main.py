@@ -261,6 +261,7 @@ async def _listen(
             addr=str(settings.grpc.addr),
             max_message_bytes=limits.max_message_bytes,
             max_nesting=limits.max_nesting,
+            max_streams=settings.grpc.max_streams,
             keepalive=Keepalive(
                 accept_every=settings.grpc.min_ping_interval,
                 idle=settings.grpc.keepalive_time,

@@ -36,6 +36,11 @@ class ApiKeys:
             raise self._refusal(f"The API key in {self._header} is not known.")
         return Principal(found[0])
 
+    @property
+    def challenge(self) -> str:
+        """The WWW-Authenticate of a refused HTTP call (RFC 9110, 11.6.1)."""
+        return f'ApiKey header="{self._header}"'
+
     def declare(self, card: a2a_pb2.AgentCard) -> None:
         """Write the scheme, and that it is required, into `card`; nothing where everybody is anonymous."""
         if not self._hashes:

@@ -22,6 +22,7 @@ from a2a_grpc.wire.errors import (
     ExtensionSupportRequiredError,
     InternalError,
     PushNotificationNotSupportedError,
+    UnauthenticatedError,
     UnavailableError,
     UnsupportedOperationError,
     VersionNotSupportedError,
@@ -181,6 +182,11 @@ class Authentication(Step):
 
     async def enter(self, current: Current) -> None:
         current.principal = await self._keys.authenticate(current.call.parameters)
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if isinstance(error, UnauthenticatedError):
+            current.call.response_parameters["www-authenticate"] = self._keys.challenge
+        return error
 
 
 class Extensions(Step):

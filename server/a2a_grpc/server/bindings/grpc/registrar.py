@@ -8,7 +8,8 @@ peer always gets a status, promptly, and that the status holds no text of the Py
 - an exception becomes a status with details (10.6); what is not an A2AError goes to the log;
 - a CancelledError that escapes a method while the peer still waits becomes a status too; grpc.aio would send none and
   the peer would wait for ever (grpc/grpc #29248);
-- the iterator behind a stream is closed as soon as the peer goes away, not when it is garbage collected.
+- the iterator behind a stream is closed as soon as the peer goes away, not when it is garbage collected;
+- streams that run when the server stops end with an error that tells their readers to go on elsewhere.
 """
 
 import asyncio
@@ -19,7 +20,14 @@ from typing import Any, Final, Never, TypeAlias, cast
 import grpc
 import grpc.aio
 
-from a2a_grpc.wire.errors import A2AError, InternalError, InvalidArgumentError, PayloadTooLargeError, to_status
+from a2a_grpc.wire.errors import (
+    A2AError,
+    InternalError,
+    InvalidArgumentError,
+    PayloadTooLargeError,
+    UnavailableError,
+    to_status,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +52,14 @@ class Registrar:
         self.handlers: list[grpc.GenericRpcHandler] = []
         self._max_message_bytes = max_message_bytes
         self._max_nesting = max_nesting
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._draining = False
+
+    def drain(self) -> None:
+        """End every stream with UnavailableError, once and for all; unary calls are left to finish."""
+        self._draining = True
+        for stream in self._streams:
+            stream.cancel()
 
     def as_server(self) -> grpc.aio.Server:
         """This object, for the type that the generated functions ask for."""
@@ -68,12 +84,38 @@ class Registrar:
             unary = _guard_unary(name, cast("_Unary", method.unary_unary))
             return grpc.unary_unary_rpc_method_handler(unary, decode, encode)
         if method.unary_stream is not None:
-            stream = _guard_stream(name, cast("_Stream", method.unary_stream))
+            stream = self._guard_stream(name, cast("_Stream", method.unary_stream))
             return grpc.unary_stream_rpc_method_handler(stream, decode, encode)
         if method.stream_stream is not None:
-            both = _guard_stream(name, _checking_requests(cast("_Stream", method.stream_stream)))
+            both = self._guard_stream(name, _checking_requests(cast("_Stream", method.stream_stream)))
             return grpc.stream_stream_rpc_method_handler(both, decode, encode)
         raise TypeError(f"{name} streams requests for a single response, which nothing here does yet")
+
+    def _guard_stream(self, name: str, behaviour: _Stream) -> _Unary:
+        async def guarded(request: Any, context: _Context) -> None:
+            if request.__class__ is _Refusal:
+                await _abort(context, request.error)
+            task = cast("asyncio.Task[Any]", asyncio.current_task())
+            self._streams.add(task)
+            try:
+                responses = behaviour(request, context)
+                try:
+                    async for response in responses:
+                        await context.write(response)
+                finally:
+                    await responses.aclose()
+            except grpc.aio.BaseError:
+                raise
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
+                draining = self._draining and isinstance(error, asyncio.CancelledError)
+                failure = _leaving() if draining else _public(error, name)
+            else:
+                return
+            finally:
+                self._streams.discard(task)
+            await _abort(context, failure)
+
+        return guarded
 
     def _decoder(self, name: str, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         limit, nesting = self._max_message_bytes, self._max_nesting
@@ -117,28 +159,6 @@ def _guard_unary(name: str, behaviour: _Unary) -> _Unary:
     return guarded
 
 
-def _guard_stream(name: str, behaviour: _Stream) -> _Unary:
-    async def guarded(request: Any, context: _Context) -> None:
-        if request.__class__ is _Refusal:
-            await _abort(context, request.error)
-        try:
-            responses = behaviour(request, context)
-            try:
-                async for response in responses:
-                    await context.write(response)
-            finally:
-                await responses.aclose()
-        except grpc.aio.BaseError:
-            raise
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
-            failure = _public(error, name)
-        else:
-            return
-        await _abort(context, failure)
-
-    return guarded
-
-
 def _checking_requests(behaviour: _Stream) -> _Stream:
     async def checked(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
         async for request in requests:
@@ -161,6 +181,10 @@ def _public(error: BaseException, name: str) -> A2AError:
     else:
         _log.error("%s failed", name, exc_info=error)
     return InternalError(_FAILED)
+
+
+def _leaving() -> A2AError:
+    return UnavailableError("The server is shutting down; subscribe to the task again.", retry_after=1.0)
 
 
 async def _abort(context: _Context, error: A2AError) -> Never:

@@ -1,5 +1,6 @@
 """The gRPC listener: which services it carries, and its limits."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,10 +39,11 @@ class Keepalive:
 class GrpcServer:
     """A gRPC server that is not listening yet. Make it with `create_server`."""
 
-    def __init__(self, server: grpc.aio.Server, addr: str, health: Health) -> None:
+    def __init__(self, server: grpc.aio.Server, addr: str, health: Health, registrar: Registrar) -> None:
         self._server = server
         self._addr = addr
         self._health = health
+        self._registrar = registrar
 
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError when the address cannot be used."""
@@ -55,9 +57,13 @@ class GrpcServer:
         return port
 
     async def stop(self, grace: float | None) -> None:
-        """Refuse new calls, wait `grace` seconds for those that run, cancel the rest. None: cancel at once."""
+        """Refuse new calls, end streams, wait `grace` seconds for the rest, then cancel it. None: cancel at once."""
         self._health.close()
-        await self._server.stop(grace)
+        stopping = asyncio.ensure_future(self._server.stop(grace))
+        # One turn of the loop, so that no stream can begin after those that run were told.
+        await asyncio.sleep(0)
+        self._registrar.drain()
+        await stopping
 
 
 def create_server(
@@ -68,6 +74,7 @@ def create_server(
     addr: str,
     max_message_bytes: int = 4 * 1024 * 1024,
     max_nesting: int = 32,
+    max_streams: int = 0,
     keepalive: Keepalive = Keepalive(),
     reflection: bool = True,
 ) -> GrpcServer:
@@ -75,6 +82,7 @@ def create_server(
 
     `addr` is "host:port" (port 0: any free one) or "unix:PATH". Requests of more than `max_message_bytes` are refused
     with PayloadTooLargeError; of more than twice as many, by the gRPC library, which then never holds them in memory.
+    `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library.
     Must be called on the event loop that will serve.
     """
     registrar = Registrar(max_message_bytes=max_message_bytes, max_nesting=max_nesting)
@@ -99,6 +107,7 @@ def create_server(
             ("grpc.http2.ping_timeout_ms", round(keepalive.timeout * 1000)),  # the one that counts; a minute by default
             # Half the promised interval: a ping that the network delayed makes the next one look too early.
             ("grpc.http2.min_ping_interval_without_data_ms", round(keepalive.accept_every * 500)),
+            *((("grpc.max_concurrent_streams", max_streams),) if max_streams else ()),
         ),
     )
-    return GrpcServer(server, addr, health)
+    return GrpcServer(server, addr, health, registrar)

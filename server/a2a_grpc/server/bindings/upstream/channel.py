@@ -48,8 +48,8 @@ def open_channel(target: str) -> grpc.aio.Channel:
 async def watch(channel: grpc.aio.Channel, target: str, readiness: Readiness) -> None:
     """Keep the component "upstream" of `readiness` true: ready while one replica is. Runs until it is cancelled."""
     while True:
-        # Looked at, not waited for: a wait_for_state_change cannot be cancelled in the core, and what it then delivers to
-        # nobody has been seen to hang and to crash the process.
+        # Looked at, not waited for: wait_for_state_change cannot be cancelled in the core, and what that delivers later
+        # to nobody has been seen to hang other calls and to crash the process.
         state = channel.get_state(try_to_connect=True)
         readiness.set(COMPONENT, state is grpc.ChannelConnectivity.READY, f"no replica is ready at {target}")
         await asyncio.sleep(_LOOK_EVERY)
