@@ -108,7 +108,7 @@ async def test_the_deadline_is_the_timeout() -> None:
         await stub.GetTask(a2a_pb2.GetTaskRequest())
     with_deadline, without = handler.calls
     assert with_deadline.timeout is not None
-    assert 15 < with_deadline.timeout <= 20
+    assert 15 < with_deadline.timeout < 21  # gRPC compares the wall clocks of both sides
     assert without.timeout is None
 
 

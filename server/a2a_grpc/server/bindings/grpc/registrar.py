@@ -56,7 +56,7 @@ class Registrar:
         self._draining = False
 
     def drain(self) -> None:
-        """End every stream with UnavailableError, once and for all; unary calls are left to finish."""
+        """End every stream, and any that still begins, with UnavailableError; unary calls are left to finish."""
         self._draining = True
         for stream in self._streams:
             stream.cancel()
@@ -95,6 +95,8 @@ class Registrar:
         async def guarded(request: Any, context: _Context) -> None:
             if request.__class__ is _Refusal:
                 await _abort(context, request.error)
+            if self._draining:
+                await _abort(context, _leaving())
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             self._streams.add(task)
             try:

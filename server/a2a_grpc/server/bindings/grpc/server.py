@@ -1,6 +1,5 @@
 """The gRPC listener: which services it carries, and its limits."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,11 +58,8 @@ class GrpcServer:
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then cancel it. None: cancel at once."""
         self._health.close()
-        stopping = asyncio.ensure_future(self._server.stop(grace))
-        # One turn of the loop, so that no stream can begin after those that run were told.
-        await asyncio.sleep(0)
         self._registrar.drain()
-        await stopping
+        await self._server.stop(grace)
 
 
 def create_server(
