@@ -52,13 +52,13 @@ class Registrar:
         self.handlers: list[grpc.GenericRpcHandler] = []
         self._max_message_bytes = max_message_bytes
         self._max_nesting = max_nesting
-        self._streams: set[asyncio.Task[Any]] = set()
-        self._draining = False
+        self._streams: dict[str, set[asyncio.Task[Any]]] = {}
+        self._draining: set[str] = set()
 
-    def drain(self) -> None:
-        """End every stream, and any that still begins, with UnavailableError; unary calls are left to finish."""
-        self._draining = True
-        for stream in self._streams:
+    def drain(self, service: str) -> None:
+        """End the streams of `service`, and any that still begins, with UnavailableError; unary calls may finish."""
+        self._draining.add(service)
+        for stream in self._streams[service]:
             stream.cancel()
 
     def as_server(self) -> grpc.aio.Server:
@@ -74,31 +74,35 @@ class Registrar:
         They become generic handlers: for each call, grpc.aio's accept loop does work for every method that is
         registered by name.
         """
-        guarded = {name: self._guarded(name, method) for name, method in methods.items()}
+        self._streams[service] = set()
+        guarded = {name: self._guarded(service, name, method) for name, method in methods.items()}
         self.handlers.append(grpc.method_handlers_generic_handler(service, guarded))
 
-    def _guarded(self, name: str, method: _Method) -> _Method:
+    def _guarded(self, service: str, name: str, method: _Method) -> _Method:
         decode = self._decoder(name, cast("Callable[[bytes], Any]", method.request_deserializer))
         encode = method.response_serializer
         if method.unary_unary is not None:
             unary = _guard_unary(name, cast("_Unary", method.unary_unary))
             return grpc.unary_unary_rpc_method_handler(unary, decode, encode)
         if method.unary_stream is not None:
-            stream = self._guard_stream(name, cast("_Stream", method.unary_stream))
+            stream = self._guard_stream(service, name, cast("_Stream", method.unary_stream))
             return grpc.unary_stream_rpc_method_handler(stream, decode, encode)
         if method.stream_stream is not None:
-            both = self._guard_stream(name, _checking_requests(cast("_Stream", method.stream_stream)))
+            checking = _checking_requests(cast("_Stream", method.stream_stream))
+            both = self._guard_stream(service, name, checking)
             return grpc.stream_stream_rpc_method_handler(both, decode, encode)
         raise TypeError(f"{name} streams requests for a single response, which nothing here does yet")
 
-    def _guard_stream(self, name: str, behaviour: _Stream) -> _Unary:
+    def _guard_stream(self, service: str, name: str, behaviour: _Stream) -> _Unary:
+        running = self._streams[service]
+
         async def guarded(request: Any, context: _Context) -> None:
             if request.__class__ is _Refusal:
                 await _abort(context, request.error)
-            if self._draining:
+            if service in self._draining:
                 await _abort(context, _leaving())
             task = cast("asyncio.Task[Any]", asyncio.current_task())
-            self._streams.add(task)
+            running.add(task)
             try:
                 responses = behaviour(request, context)
                 try:
@@ -109,12 +113,12 @@ class Registrar:
             except grpc.aio.BaseError:
                 raise
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
-                draining = self._draining and isinstance(error, asyncio.CancelledError)
+                draining = service in self._draining and isinstance(error, asyncio.CancelledError)
                 failure = _leaving() if draining else _public(error, name)
             else:
                 return
             finally:
-                self._streams.discard(task)
+                running.discard(task)
             await _abort(context, failure)
 
         return guarded

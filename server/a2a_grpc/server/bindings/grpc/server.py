@@ -58,7 +58,7 @@ class GrpcServer:
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then cancel it. None: cancel at once."""
         self._health.close()
-        self._registrar.drain()
+        self._registrar.drain(A2A_SERVICE)
         await self._server.stop(grace)
 
 
