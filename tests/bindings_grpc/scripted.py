@@ -58,6 +58,9 @@ class Scripted:
         self.on_stream = stream
         self.requests: list[Message] = []
         self.calls: list[Call] = []
+        self.streams: list[
+            AsyncIterator[Event]
+        ] = []  # held, so that nobody leaves closing them to the garbage collector
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         self.requests.append(request)
@@ -67,7 +70,8 @@ class Scripted:
     def stream(self, method: str, request: Message, call: Call) -> AsyncIterator[Event]:
         self.requests.append(request)
         self.calls.append(call)
-        return self.on_stream(method, request, call)
+        self.streams.append(self.on_stream(method, request, call))
+        return self.streams[-1]
 
 
 def ready() -> Readiness:
