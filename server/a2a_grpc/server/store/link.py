@@ -20,20 +20,27 @@ class Link(asyncio.Protocol):
         self._on_lost = on_lost
         self._reader = Reader()
         self._transport: asyncio.Transport | None = None
-        self._opened_by: AbstractConnection | None = None
+        # The transport is closed with its writer when that is collected.
+        self._writer: asyncio.StreamWriter | None = None
         self._writing = False
         self._out: list[bytes] = []
 
     async def open(self, pool: ConnectionPool) -> None:
         """Connect as `pool` would. Raises: what redis-py raises where that fails."""
         connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
-        await connection.connect()  # type: ignore[no-untyped-call]
-        # The one thing taken from redis-py's inside; a test says so if a release moves it.
-        writer = cast("asyncio.StreamWriter", connection._writer)  # noqa: SLF001
-        # It closes the transport when it is collected.
-        self._opened_by = connection
-        self._transport = cast("asyncio.Transport", writer.transport)
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        # Two things taken from redis-py's inside; a test says so if a release moves them. The connection must not think
+        # that it is open, or it complains when it is collected.
+        self._writer = cast("asyncio.StreamWriter", connection._writer)  # noqa: SLF001
+        connection._reader = connection._writer = None  # noqa: SLF001
+        self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
+        if self._transport.is_closing():
+            raise ConnectionResetError("the server closed the connection at once")
 
     def send(self, packed: bytes) -> None:
         """Send a command, together with those that come in the same turn of the event loop."""

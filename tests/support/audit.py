@@ -1,0 +1,188 @@
+"""Looks at everything a store holds and says what does not fit together.
+
+It reads the keys by itself, not through the code under test: every task hash with its log, every index row, every
+queue. What it returns are sentences; a store in order gives none. It must stand still meanwhile.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+import redis
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.core import ids, states
+from a2a_grpc.server.core.events import Fold, milliseconds
+from a2a_grpc.server.store import keys
+
+_PLACEHOLDERS = {
+    "ID": r"[0-9a-f]{32}-[0-9a-f]{1,4}",
+    "H": "[0-9a-f]{22}",
+    "STATE": "[1-8]",
+    "REPLICA": ".+",
+    "ETAG": ".+",
+}
+
+
+class KeyRow(NamedTuple):
+    """A row of the table in `store/keys.py`: which keys there may be, of which type, for how long."""
+
+    pattern: re.Pattern[str]
+    type: str
+    life_time: str
+
+
+def key_table() -> list[KeyRow]:
+    """The table as the docstring of `store/keys.py` has it."""
+    rows = []
+    for line in (keys.__doc__ or "").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 3:
+            for name in re.findall("`([^`]+)`", cells[0]):
+                parts = [_PLACEHOLDERS.get(part, re.escape(part)) for part in name.split(":")]
+                prefix = "" if name.startswith("a2a:") else r"a2a:\{[0-9a-f]+\}:"
+                rows.append(KeyRow(re.compile(prefix + ":".join(parts)), cells[1], cells[2]))
+    return rows
+
+
+@dataclass
+class _Found:
+    """What the store holds, read key by key."""
+
+    tasks: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    logs: dict[str, list[tuple[bytes, dict[bytes, bytes]]]] = field(default_factory=dict)
+    indexes: dict[str, dict[str, int]] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    held: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+def audit(client: redis.Redis) -> list[str]:
+    """Everything that is wrong with what the store of `client` holds."""
+    table, found, problems = key_table(), _Found(), list[str]()
+    for raw in sorted(cast("list[bytes]", client.keys("*"))):
+        name = raw.decode()
+        row = next((row for row in table if row.pattern.fullmatch(name)), None)
+        if row is None:
+            problems.append(f"{name}: no key of this name is in the table")
+            continue
+        kind, ttl = cast("bytes", client.type(name)).decode(), client.pttl(name)
+        if kind != row.type:
+            problems.append(f"{name}: a {kind}, where the table says {row.type}")
+            continue
+        if ttl == -1 and not row.life_time.startswith(("none", "as its task")):
+            problems.append(f"{name}: stays for ever, where the table says {row.life_time}")
+        _note(client, name, kind, found)
+    for task_id, task in found.tasks.items():
+        problems += [f"{task_id}: {problem}" for problem in _task(client, task_id, task, found)]
+    problems += [f"log of {task_id}: there is no task" for task_id in found.logs.keys() - found.tasks.keys()]
+    problems += _indexes(found)
+    for replica, held in found.held.items():
+        holds = {task_id for task_id, task in found.tasks.items() if task["holder"].decode() == replica}
+        problems += [f"held:{replica} names {task_id}, which it does not hold" for task_id in held - holds]
+    problems += [f"ready names {task_id}, which is no task" for task_id in found.ready - found.tasks.keys()]
+    problems += [f"purge names {task_id}, which is no task" for task_id in found.due - found.tasks.keys()]
+    return problems
+
+
+def _note(client: redis.Redis, name: str, kind: str, found: _Found) -> None:
+    tail = name.rpartition(":")[2]
+    match kind:
+        case "hash":
+            found.tasks[tail] = {
+                key.decode(): value for key, value in cast("dict[bytes, bytes]", client.hgetall(name)).items()
+            }
+        case "stream":
+            found.logs[tail] = cast("Any", client.xrange(name))
+        case "set":
+            found.held[tail] |= {one.decode() for one in cast("set[bytes]", client.smembers(name))}
+        case "zset":
+            scored = cast("list[tuple[bytes, float]]", client.zrange(name, 0, -1, withscores=True))
+            rows = {member.decode().partition(" ")[0]: int(score) for member, score in scored}
+            if tail == "ready":
+                found.ready |= rows.keys()
+            elif tail == "purge":
+                found.due |= rows.keys()
+            else:
+                found.indexes[name] = rows
+
+
+def _task(client: redis.Redis, task_id: str, task: dict[str, bytes], found: _Found) -> list[str]:
+    """What is wrong with one task."""
+    problems = []
+    state, seq, holder = states.parse(task["state"]), int(task["seq"]), task["holder"].decode()
+    shard = keys.Keys(ids.made_in(task_id))
+    entries = found.logs.get(task_id, [])
+    if [entry_id for entry_id, _ in entries] != [f"{at}-0".encode() for at in range(1, seq + 1)]:
+        problems.append(f"the log has entries {[entry_id for entry_id, _ in entries]}, the task stands at {seq}")
+    log = [a2a_pb2.StreamResponse.FromString(fields[b"e"]) for _, fields in entries]
+    whole = Fold()
+    for entry in log:
+        whole.apply(entry)
+    if whole.state != state:
+        problems.append(f"the log ends in {states.name(whole.state)}, the task is {states.name(state)}")
+    if milliseconds(whole.head.status.timestamp) != int(task["stamp"]):
+        problems.append(f"the status is of {milliseconds(whole.head.status.timestamp)}, the task of {task['stamp']!r}")
+    fold = Fold.from_bytes(task.get("head", b""), task.get("artifacts", b""))
+    for entry in log[int(task["at"]) :]:
+        fold.apply(entry)
+    if fold.task() != whole.task():
+        problems.append(f"the snapshot at {task['at']!r} and the log after it are not the whole log")
+    problems += [f"illegal move: {move}" for move in _illegal_moves(log)]
+    problems += _place(task_id, state, holder, task["queue"].decode(), found)
+    ttl = [client.pttl(key) for key in (shard.task(task_id), shard.log(task_id))]
+    if state in states.TERMINAL and not (ttl[0] > 0 and abs(ttl[0] - ttl[1]) < 1000):
+        problems.append(f"has ended and lives for {ttl} ms")
+    if state not in states.TERMINAL and ttl != [-1, -1]:
+        problems.append(f"has not ended and lives for {ttl} ms")
+    if (state in states.TERMINAL) != (task_id in found.due):
+        problems.append(f"{states.name(state)} and {'' if task_id in found.due else 'not '}to be erased")
+    return problems
+
+
+def _illegal_moves(log: list[a2a_pb2.StreamResponse]) -> list[str]:
+    problems = []
+    current = log[0].task.status.state if log else states.SUBMITTED
+    for entry in log[1:]:
+        if current in states.TERMINAL:
+            problems.append(f"{entry.WhichOneof('payload')} after the end")
+        if entry.HasField("status_update"):
+            following = entry.status_update.status.state
+            if not states.legal(current, following):
+                problems.append(f"{states.name(current)} to {states.name(following)}")
+            current = following
+    return problems
+
+
+def _place(task_id: str, state: a2a_pb2.TaskState, holder: str, queue: str, found: _Found) -> list[str]:
+    """A task that has not ended is run by one replica, waits for one, or waits for its caller."""
+    problems = []
+    if holder and task_id not in found.held[holder]:
+        problems.append(f"held by {holder}, which does not know it")
+    if holder and state in states.TERMINAL:
+        problems.append(f"has ended and is held by {holder}")
+    if task_id in found.ready and (holder or state in states.TERMINAL):
+        problems.append(f"{states.name(state)}, held by {holder!r}, and ready to be claimed")
+    if not holder and task_id not in found.ready:
+        if state not in states.SETTLED:
+            problems.append(f"{states.name(state)}, and nobody runs it")
+        elif queue and state not in states.TERMINAL:
+            problems.append(f"parked while the messages {queue} wait")
+    return problems
+
+
+def _indexes(found: _Found) -> list[str]:
+    expected: dict[str, dict[str, int]] = defaultdict(dict)
+    for task_id, task in found.tasks.items():
+        tenant, owner, context = (task[name].decode() for name in ("tenant", "owner", "context"))
+        prefix = f"a2a:{{{ids.made_in(task_id):x}}}:"
+        for place in (f"owner:{ids.scope(tenant, owner)}", f"ctx:{ids.scope(tenant, owner, context)}"):
+            for name in (place, f"{place}:{int(task['state'])}"):
+                expected[prefix + name][task_id] = int(task["stamp"])
+    problems = []
+    for name in sorted(expected.keys() | found.indexes.keys()):
+        rows, wanted = found.indexes.get(name, {}), expected.get(name, {})
+        if rows != wanted:
+            problems.append(f"{name}: holds {rows}, should hold {wanted}")
+    return problems

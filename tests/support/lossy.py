@@ -1,0 +1,66 @@
+"""A connection to a store that carries requests and, when told to, loses their answers."""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tests.support.servers import StoreServer
+
+
+class LossyLink:
+    """Stands between a client and a store server. `url` is where the client connects."""
+
+    def __init__(self, target: str, socket: Path) -> None:
+        self._target = target
+        self.socket = socket
+        self.url = f"unix://{socket}"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._losing = 0
+        self.lost = 0
+        """How many answers were lost so far."""
+
+    def lose(self, answers: int = 1) -> None:
+        """Throw away the next bytes that the server sends, and cut the connection there; so many times."""
+        self._losing = answers
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+        requests = asyncio.create_task(self._requests(reader, server_writer))
+        self._tasks.add(requests)
+        requests.add_done_callback(self._tasks.discard)
+        try:
+            while data := await server_reader.read(65536):
+                if self._losing:
+                    self._losing -= 1
+                    self.lost += 1
+                    break
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            requests.cancel()
+            writer.transport.abort()
+            server_writer.transport.abort()
+
+    async def _requests(self, reader: asyncio.StreamReader, server_writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                server_writer.write(data)
+                await server_writer.drain()
+            server_writer.write_eof()
+
+
+@contextlib.asynccontextmanager
+async def lossy(server: StoreServer) -> AsyncIterator[LossyLink]:
+    """A LossyLink to `server`."""
+    with tempfile.TemporaryDirectory(prefix="a2a-test-lossy-") as folder:
+        link = LossyLink(server.url.removeprefix("unix://"), Path(folder) / "s")
+        listener = await asyncio.start_unix_server(link.serve, link.socket)
+        try:
+            yield link
+        finally:
+            listener.close()
+            await asyncio.sleep(0)
