@@ -84,12 +84,19 @@ def test_a_task_that_asks_is_answered(run: Run, url: str) -> None:
     assert answered.lines[-3:] == ["[answer]", "Ada", "completed"]
 
 
-@pytest.mark.parametrize(("text", "last"), [("fail", "failed: It broke."), ("reject", "rejected: I do not do that.")])
-def test_a_task_that_does_not_succeed_exits_with_1(run: Run, url: str, text: str, last: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "last", "warning"),
+    [("fail", "failed: It broke.", "failed"), ("reject", "rejected: I do not do that.", "was rejected")],
+)
+def test_a_task_that_does_not_succeed_is_reported_with_a_warning(
+    run: Run, url: str, text: str, last: str, warning: str
+) -> None:
+    """The command did its job: what the agent decided is in the state (a2a-cli specification 0.2, 6.6)."""
     for command in ("send", "stream"):
         done = run(command, url, text)
-        assert done.code == 1
+        assert done.code == 0
         assert done.lines[-1] == last
+        assert done.err == f"a2a-grpc: the task {warning}\n"
 
 
 def test_json_is_protojson_and_a_stream_is_one_event_a_line(run: Run, url: str) -> None:
@@ -126,8 +133,9 @@ def test_a_task_is_shown_listed_followed_and_canceled(run: Run, url: str) -> Non
     assert canceled.code == 0
     assert canceled.lines[-1] == "canceled"
     followed = run("subscribe", url, task_id)
-    assert followed.code == 1
+    assert followed.code == 0
     assert followed.lines[-1] == "canceled"
+    assert followed.err == "a2a-grpc: the task was canceled\n"
 
 
 def test_a_list_shows_a_page_and_says_how_to_see_the_rest(run: Run, url: str) -> None:

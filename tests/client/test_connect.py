@@ -36,6 +36,7 @@ from tests.client.peers import (
     start_grpc,
     task,
 )
+from tests.support.waiting import wait_until
 
 DEAD = f"127.0.0.1:{dead_port()}"
 SEND = a2a_pb2.SendMessageRequest(message=message("hello"))
@@ -208,7 +209,14 @@ async def test_falls_back_when_an_interface_goes_away_later(site: Site, recorder
         async with await A2AClient.connect(agent) as client:
             assert (await client.send_message(SEND)).task.id == "t1"
             await running.aclose()
-            assert (await client.send_message(SEND)).task.id == "over-http"
+
+            async def answered_by() -> str:
+                try:
+                    return (await client.send_message(SEND)).task.id
+                except UnavailableError:
+                    return ""  # sent before gRPC saw the end of the connection: not to be sent twice
+
+            assert await wait_until(answered_by, "the client has noticed that the server is gone") == "over-http"
 
 
 async def test_when_nothing_can_be_reached_the_error_names_every_address() -> None:
@@ -232,7 +240,7 @@ async def test_an_address_that_does_not_answer_costs_the_connect_timeout_only() 
         with pytest.raises(NotConnectedError, match=r"no answer within 0\.3 s"):
             await A2AClient.connect(f"grpc://{address}", connect_timeout=0.3)
 
-        assert 0.3 <= asyncio.get_running_loop().time() - started < 2
+        assert 0.3 <= asyncio.get_running_loop().time() - started < 5
 
 
 async def test_an_unreachable_agent_is_found_again_when_it_is_back(recorder: Recorder) -> None:
@@ -241,7 +249,7 @@ async def test_an_unreachable_agent_is_found_again_when_it_is_back(recorder: Rec
         async with await A2AClient.connect(f"grpc://{address}") as client:
             await client.send_message(SEND)
             await running.aclose()
-            with pytest.raises(NotConnectedError):
+            with pytest.raises(UnavailableError):
                 await client.send_message(SEND)
 
             back = await start_grpc(recorder, address)

@@ -13,6 +13,7 @@ from a2a_grpc.client import A2AClient, CardResolver, UnavailableError, message
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from tests.client.peers import SSE_HEAD, HttpPeer, Request, card, grpc_peer, http_peer, response, sse, task, task_event
+from tests.support.waiting import wait_until
 
 WORKING = a2a_pb2.TASK_STATE_WORKING
 GET = a2a_pb2.GetTaskRequest(id="t1")
@@ -72,7 +73,8 @@ def connections() -> int:
     return len([c for c in psutil.Process().net_connections("tcp") if c.status == psutil.CONN_ESTABLISHED])
 
 
-async def test_a_thousand_clients_one_after_another_leave_nothing_behind(agent: a2a_pb2.AgentCard) -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+async def test_clients_one_after_another_leave_nothing_behind(agent: a2a_pb2.AgentCard, count: int) -> None:
     async def one() -> None:
         async with await A2AClient.connect(agent) as client:
             await client.get_task(GET)
@@ -80,7 +82,7 @@ async def test_a_thousand_clients_one_after_another_leave_nothing_behind(agent: 
     for _ in range(20):
         await one()
     files = psutil.Process().num_fds()
-    for _ in range(1000):
+    for _ in range(count):
         await one()
 
     # Sockets that the servers are about to close are the rest of the last few clients.
@@ -151,4 +153,4 @@ async def test_a_client_that_could_not_connect_leaves_nothing_behind() -> None:
     for _ in range(20):
         await fail()
 
-    assert psutil.Process().num_fds() <= before
+    await wait_until(lambda: psutil.Process().num_fds() <= before, "gRPC has closed what it tried")

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2a_grpc.client import InvalidAgentResponseError
@@ -51,6 +51,7 @@ def test_an_event_beyond_the_limit_is_refused_before_it_fills_the_memory() -> No
         decode(*[b"data: 12345\n"] * 3, limit=10)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), min_size=1), max_size=4),
     st.sampled_from(["\n", "\r\n", "\r"]),

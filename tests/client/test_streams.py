@@ -306,7 +306,7 @@ async def test_a_call_gives_up_after_its_timeout(binding: str) -> None:
         started = asyncio.get_running_loop().time()
         with pytest.raises(DeadlineExceededError):
             await client.send_message(SEND, timeout=0.2)
-        assert 0.2 <= asyncio.get_running_loop().time() - started < 2
+        assert 0.2 <= asyncio.get_running_loop().time() - started < 5
         await asyncio.wait_for(left.wait(), 5)
 
 
@@ -316,7 +316,7 @@ async def test_the_timeout_of_a_stream_is_for_all_of_it(binding: str) -> None:
         started = asyncio.get_running_loop().time()
         with pytest.raises(DeadlineExceededError):
             await collect(client.send_streaming_message(SEND, timeout=0.3), seen)
-        assert 0.3 <= asyncio.get_running_loop().time() - started < 2
+        assert 0.3 <= asyncio.get_running_loop().time() - started < 5
         await asyncio.wait_for(left.wait(), 5)
 
     assert seen == [task_event(WORKING)]

@@ -1,7 +1,8 @@
 """The commands that call an agent: `a2a-grpc send`, `stream`, `get`, `list`, `cancel`, `subscribe`, `card`.
 
-Each is a function of its arguments that returns the exit code: 0; 1 for an error, and for a task that failed, was
-rejected or was canceled while it was waited for; 2 for a wrong command line; 130 after Ctrl-C.
+Each is a function of its arguments that returns the exit code: 0; 1 for an error; 2 for a wrong command line; 130 after
+Ctrl-C. What the agent decided is no error: a task that failed is reported, and exits with 0 (a2a-cli specification 0.2,
+6.6 and 11.6), with a warning on stderr.
 """
 
 import argparse
@@ -25,7 +26,11 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import A2AError, DeadlineExceededError
 
 _TRANSPORTS: Final[dict[str | None, Sequence[str]]] = {"grpc": (GRPC,), "http": (HTTP_JSON,), None: BINDINGS}
-_UNHAPPY: Final = {a2a_pb2.TASK_STATE_FAILED, a2a_pb2.TASK_STATE_REJECTED, a2a_pb2.TASK_STATE_CANCELED}
+_UNHAPPY: Final[dict[a2a_pb2.TaskState | None, str]] = {
+    a2a_pb2.TASK_STATE_FAILED: "failed",
+    a2a_pb2.TASK_STATE_REJECTED: "was rejected",
+    a2a_pb2.TASK_STATE_CANCELED: "was canceled",
+}
 
 Action = Callable[[argparse.Namespace, Printer], Coroutine[Any, Any, int]]
 
@@ -81,7 +86,8 @@ async def _send(args: argparse.Namespace, printer: Printer) -> int:
     async with await _connect(args) as client:
         response = await client.send_message(request, timeout=args.timeout)
     printer.show(response)
-    return _exit_code(response.task.status.state)
+    _warn(response.task.status.state)
+    return 0
 
 
 async def _stream(args: argparse.Namespace, printer: Printer) -> int:
@@ -142,7 +148,8 @@ async def _follow(events: Events, printer: Printer) -> int:
         async for event in events:
             printer.show(event)
             state = state_in(event) or state
-    return _exit_code(state)
+    _warn(state)
+    return 0
 
 
 async def _connect(args: argparse.Namespace) -> A2AClient:
@@ -155,8 +162,9 @@ def _message(args: argparse.Namespace) -> a2a_pb2.Message:
     return message(args.text, task_id=args.task, context_id=args.context)
 
 
-def _exit_code(state: a2a_pb2.TaskState | None) -> int:
-    return 1 if state in _UNHAPPY else 0
+def _warn(state: a2a_pb2.TaskState | None) -> None:
+    if state in _UNHAPPY:
+        sys.stderr.write(f"a2a-grpc: the task {_UNHAPPY[state]}\n")
 
 
 def _run(parser: argparse.ArgumentParser, argv: Sequence[str], action: Action) -> int:
