@@ -1,5 +1,7 @@
 """Event numbers in the metadata of the payload."""
 
+from typing import Any
+
 import pytest
 
 from a2a_grpc.pb import a2a_pb2
@@ -35,7 +37,7 @@ def test_other_metadata_stay() -> None:
 
 
 @pytest.mark.parametrize("value", ["3", True, 2.5, -1, 0, float("inf"), float("nan"), None])
-def test_what_is_no_number_of_an_event_counts_as_none(value: object) -> None:
+def test_what_is_no_number_of_an_event_counts_as_none(value: Any) -> None:
     response = payloads()[3]
     response.artifact_update.metadata[EVENT_SEQUENCE] = value
     assert get_sequence(response) == 0
