@@ -4,6 +4,7 @@
 
 import asyncio
 import gc
+import socket
 from collections.abc import AsyncIterator
 
 import psutil
@@ -154,3 +155,20 @@ async def test_a_client_that_could_not_connect_leaves_nothing_behind() -> None:
         await fail()
 
     await wait_until(lambda: psutil.Process().num_fds() <= before, "gRPC has closed what it tried")
+
+
+async def test_a_connect_that_is_given_up_leaves_nothing_behind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        target = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
+
+        async def give_up() -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await A2AClient.connect(target)
+
+        await give_up()
+        before = psutil.Process().num_fds()
+        for _ in range(20):
+            await give_up()
+
+        await wait_until(lambda: psutil.Process().num_fds() <= before, "gRPC has closed what it tried")
