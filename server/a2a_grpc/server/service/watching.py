@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import states
-from a2a_grpc.server.core.events import Event, delivered
+from a2a_grpc.server.core.events import Event, Fold, delivered
 from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.engine.engine import Accepted
 from a2a_grpc.server.service.finding import not_found
@@ -49,18 +49,25 @@ class Watcher:
     async def events(
         self, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], history_length: int | None = None
     ) -> AsyncGenerator[Event, None]:
-        """The task as it stands, then every later event once and in order, up to a status in `close_at`."""
+        """The task as it stands, then every later event once and in order, up to a status in `close_at`.
+
+        A task that is there already, before anybody could look, is told from its message on: the end is an update then,
+        as on every other stream.
+        """
         async with self._tail.follow(accepted.task_id) as follower:
             if accepted.writer is not None:
                 # Its turn begins in this very moment: nothing was written yet that the fold does not hold.
-                seq, state, task = accepted.writer.seq, accepted.writer.state, accepted.writer.fold.task()
+                seq, task = accepted.writer.seq, accepted.writer.fold.task()
+                follower.begin(seq)
             else:
                 stored = await self._read(accepted.task_id)
-                seq, state, task = stored.seq, stored.state, stored.fold.task()
-            follower.begin(seq)
+                if stored.state in close_at and _settled(stored, accepted.seq):
+                    seq, task = accepted.seq, await self._as_of(accepted)
+                    follower.begin(seq, behind=True)
+                else:
+                    seq, task = stored.seq, stored.fold.task()
+                    follower.begin(seq)
             yield Event(seq, a2a_pb2.StreamResponse(task=trim(task, history_length)))
-            if state in close_at:
-                return
             while True:
                 event = await follower.next()
                 if not delivered(event.response):
@@ -68,6 +75,13 @@ class Watcher:
                 yield event
                 if event.response.status_update.status.state in close_at:
                     return
+
+    async def _as_of(self, accepted: Accepted) -> a2a_pb2.Task:
+        """The task as it stood when the message was accepted."""
+        fold = Fold()
+        for event in await self._store.log(accepted.task_id, 0, accepted.seq):
+            fold.apply(event.response)
+        return fold.task()
 
     async def _read(self, task_id: str) -> StoredTask:
         stored = await self._store.read(task_id)
