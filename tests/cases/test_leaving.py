@@ -1,0 +1,300 @@
+"""B007, B013, B077: callers leave in every way there is, and no task, other caller or connection suffers."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc.aio
+import httpx
+import psutil
+import pytest
+
+from a2a_grpc.pb import a2a_pb2 as pb
+from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
+from tests.cases.conftest import AGENT
+from tests.cases.reading import behind_relays, reached, ticks
+from tests.conformance.callers import (
+    BINDINGS,
+    CALLERS,
+    VERSION,
+    CallError,
+    Connect,
+    kinds,
+    say,
+    state,
+    texts,
+)
+from tests.conformance.expected import UNAVAILABLE
+from tests.support.replica import Pair, Replica, replica
+from tests.support.waiting import wait_until
+
+METADATA = tuple(VERSION.items())
+
+Leave = Callable[[Replica, pb.SendMessageRequest], Awaitable[None]]
+
+
+async def _grpc_stream_cancelled(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with grpc.aio.insecure_channel(replica.grpc_addr) as channel:
+        call = A2AServiceStub(channel).SendStreamingMessage(request, metadata=METADATA)
+        async for event in call:
+            if event.HasField("artifact_update"):
+                call.cancel()
+                break
+
+
+async def _grpc_stream_past_its_deadline(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with grpc.aio.insecure_channel(replica.grpc_addr) as channel:
+        call = A2AServiceStub(channel).SendStreamingMessage(request, metadata=METADATA, timeout=0.3)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            async for _ in call:
+                pass
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def _grpc_channel_closed(replica: Replica, request: pb.SendMessageRequest) -> None:
+    channel = grpc.aio.insecure_channel(replica.grpc_addr)
+    call = A2AServiceStub(channel).SendStreamingMessage(request, metadata=METADATA)
+    assert await call.read()
+    await channel.close()
+
+
+async def _reset(replica: Replica, request: pb.SendMessageRequest, over: str) -> None:
+    async with (
+        behind_relays(replica) as (there, relays),
+        CALLERS[over](there) as caller,
+        caller.stream("SendStreamingMessage", request) as stream,
+    ):
+        await anext(stream)
+        for relay in relays:
+            relay.reset()
+        with pytest.raises((CallError, httpx.TransportError)):
+            await stream.all()
+
+
+async def _grpc_stream_reset(replica: Replica, request: pb.SendMessageRequest) -> None:
+    await _reset(replica, request, "GRPC")
+
+
+async def _http_stream_reset(replica: Replica, request: pb.SendMessageRequest) -> None:
+    await _reset(replica, request, "HTTP+JSON")
+
+
+async def _jsonrpc_stream_reset(replica: Replica, request: pb.SendMessageRequest) -> None:
+    await _reset(replica, request, "JSONRPC")
+
+
+async def _http_stream_closed(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with CALLERS["HTTP+JSON"](replica) as caller, caller.stream("SendStreamingMessage", request) as stream:
+        await anext(stream)
+
+
+async def _grpc_answer_past_its_deadline(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with grpc.aio.insecure_channel(replica.grpc_addr) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await A2AServiceStub(channel).SendMessage(request, metadata=METADATA, timeout=0.3)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def _grpc_answer_not_waited_for(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with grpc.aio.insecure_channel(replica.grpc_addr) as channel:
+        call = A2AServiceStub(channel).SendMessage(request, metadata=METADATA)
+        answered = asyncio.ensure_future(call.code())
+        await asyncio.wait([answered], timeout=0.2)
+        assert not answered.done()
+        call.cancel()
+        await answered
+
+
+async def _http_answer_not_waited_for(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with CALLERS["HTTP+JSON"](replica) as caller:
+        with pytest.raises(httpx.TimeoutException):
+            await caller.answer("SendMessage", request, timeout=0.3)
+
+
+async def _jsonrpc_answer_not_waited_for(replica: Replica, request: pb.SendMessageRequest) -> None:
+    async with CALLERS["JSONRPC"](replica) as caller:
+        with pytest.raises(httpx.TimeoutException):
+            await caller.answer("SendMessage", request, timeout=0.3)
+
+
+LEAVING: tuple[Leave, ...] = (
+    _grpc_stream_cancelled,
+    _grpc_stream_past_its_deadline,
+    _grpc_channel_closed,
+    _grpc_stream_reset,
+    _http_stream_reset,
+    _jsonrpc_stream_reset,
+    _http_stream_closed,
+    _grpc_answer_past_its_deadline,
+    _grpc_answer_not_waited_for,
+    _http_answer_not_waited_for,
+    _jsonrpc_answer_not_waited_for,
+)
+
+
+@pytest.mark.parametrize("leave", LEAVING, ids=[leave.__name__.strip("_") for leave in LEAVING])
+async def test_b013_a_caller_who_leaves_does_not_stop_the_task(
+    leave: Leave, pair: Pair, connect: Connect, tenant: str
+) -> None:
+    """Whichever way the caller goes: the work is done, once, and in full."""
+    request = say("tick 8 60")
+    request.tenant = tenant
+    await leave(pair.replicas[0], request)
+    other = await connect(pair.replicas[1], tenant=tenant)
+    [listed] = (await other.page()).tasks
+    assert state(listed.status.state) == "WORKING", "the task ended before its caller left: the test says nothing"
+    done = await reached(other, listed.id, "COMPLETED")
+    assert texts(done) == [ticks(1, 8)]
+
+
+# -- B007 --------------------------------------------------------------------------------------------------------------
+
+
+def connections(pair: Pair) -> int:
+    """How many the store has, but for the test's own."""
+    return sum(client["name"] != "test" for client in pair.store.client.client_list())
+
+
+def subscriptions(pair: Pair) -> list[bytes | str]:
+    """The channels that somebody follows, but for those of the replicas themselves."""
+    return [channel for channel in pair.store.client.pubsub_shardchannels() if b":events:" in channel]
+
+
+async def test_b007_readers_who_drop_out_leave_the_store_connections_whole(pair: Pair, connect: Connect) -> None:
+    """50 subscriptions are cancelled, closed and reset at random times while 20 callers read tasks."""
+    pair.store.client.client_setname("test")
+    callers = [await connect(replica) for replica in pair.replicas]
+    task = await callers[0].task("ask")
+    others = [await callers[at % 2].task(f"echo {at}") for at in range(20)]
+    for caller in callers:  # so that the replicas have opened whatever they keep open
+        await caller.get(task.id)
+    before = connections(pair)
+    stopped = asyncio.Event()
+    took: list[float] = []
+
+    async def get(at: int) -> None:
+        while not stopped.is_set():
+            begun = time.monotonic()
+            assert await callers[(at + len(took)) % 2].get(others[at].id) == others[at]
+            took.append(time.monotonic() - begun)
+
+    async def drop(at: int) -> None:
+        over, how = BINDINGS[at % 3], ("cancel", "reset")[at % 2]
+        async with (
+            behind_relays(pair.replicas[at // 2 % 2]) as (there, relays),
+            CALLERS[over](there) as caller,
+            caller.subscribe(task.id) as stream,
+        ):
+            await anext(stream)
+            await asyncio.sleep(random.random())
+            if how == "reset":
+                for relay in relays:
+                    relay.reset()
+                with pytest.raises((CallError, httpx.TransportError)):
+                    await stream.all()
+
+    async with callers[1].subscribe(task.id) as idle:
+        await anext(idle)
+        reading = [asyncio.create_task(get(at)) for at in range(len(others))]
+        await asyncio.gather(*map(drop, range(50)))
+        stopped.set()
+        await asyncio.gather(*reading)
+        await callers[0].task("echo x", task_id=task.id)
+        assert kinds(await idle.all()) == ["WORKING", "artifact", "COMPLETED"]
+    assert len(took) > 200
+    assert sorted(took)[len(took) * 99 // 100] < 0.5
+    await wait_until(lambda: connections(pair) == before, "the store has no connection more than before", 10)
+    await wait_until(lambda: not subscriptions(pair), "nobody follows a task any more", 10)
+
+
+# -- B077 --------------------------------------------------------------------------------------------------------------
+
+
+def descriptors(pair: Pair) -> list[int]:
+    """Open files and connections of each replica."""
+    return [psutil.Process(replica.pid).num_fds() for replica in pair.replicas]
+
+
+async def test_b077_readers_who_vanish_leave_nothing_behind(pair: Pair, connect: Connect) -> None:
+    """200 SSE readers and 50 over gRPC of a task at work are gone at once, without a word; the task is not touched."""
+    one = await connect(pair.replicas[0])
+    task = await one.task("tick 1000 100", return_immediately=True)
+    before = descriptors(pair)
+    async with contextlib.AsyncExitStack() as stack:
+        behind = [await stack.enter_async_context(behind_relays(replica)) for replica in pair.replicas]
+        ways = ["HTTP+JSON"] * 80 + ["JSONRPC"] * 20 + ["GRPC"] * 25
+        callers = [await stack.enter_async_context(CALLERS[over](there)) for there, _ in behind for over in ways]
+
+        async def read(caller: Any, seen: asyncio.Event) -> None:
+            async with caller.subscribe(task.id) as stream:
+                await anext(stream)
+                await anext(stream)
+                seen.set()
+                await stream.all()
+
+        flags = [asyncio.Event() for _ in callers]
+        reading = [asyncio.create_task(read(caller, flag)) for caller, flag in zip(callers, flags, strict=True)]
+        await asyncio.wait_for(asyncio.gather(*(flag.wait() for flag in flags)), 20)
+        assert all(now >= was + 100 for now, was in zip(descriptors(pair), before, strict=True))
+        assert len(subscriptions(pair)) == 1  # one for the whole replica, whatever the number of its readers
+        for _, relays in behind:
+            for relay in relays:
+                relay.reset()
+        done = await asyncio.gather(*reading, return_exceptions=True)
+        assert all(isinstance(error, CallError | httpx.TransportError) for error in done), done
+    await wait_until(
+        lambda: all(now <= was + 2 for now, was in zip(descriptors(pair), before, strict=True)),
+        "no connection of a reader is left",
+    )
+    await wait_until(lambda: not subscriptions(pair), "nobody follows the task any more")
+    assert state((await one.get(task.id)).status.state) == "WORKING"
+    assert state((await one.cancel(task.id)).status.state) == "CANCELED"
+
+
+async def test_b077_a_stop_ends_every_stream_in_time_and_says_so(connect: Connect) -> None:
+    """SIGTERM with 30 live readers: each hears that the server leaves, the process ends, and the task goes on later."""
+    async with replica(agent=AGENT) as server:
+        callers = [await connect(server, over=over) for over in BINDINGS for _ in range(10)]
+        task = await callers[0].task("hang", return_immediately=True)
+
+        async def read(caller: Any, seen: asyncio.Event) -> CallError:
+            async with caller.subscribe(task.id) as stream:
+                await anext(stream)
+                seen.set()
+                with pytest.raises(CallError) as caught:
+                    await stream.all()
+                return caught.value
+
+        flags = [asyncio.Event() for _ in callers]
+        reading = [asyncio.create_task(read(caller, flag)) for caller, flag in zip(callers, flags, strict=True)]
+        await asyncio.wait_for(asyncio.gather(*(flag.wait() for flag in flags)), 20)
+        server.terminate()
+        for error in await asyncio.wait_for(asyncio.gather(*reading), 8):
+            assert error.is_of(UNAVAILABLE), error
+        assert await asyncio.to_thread(server.wait) == 0
+        await asyncio.to_thread(server.start)
+        again = await connect(server)
+        async with again.subscribe(task.id) as stream:
+            assert kinds([await anext(stream)]) in (["task SUBMITTED"], ["task WORKING"])
+        assert state((await again.cancel(task.id)).status.state) == "CANCELED"
+
+
+# -- idle streams ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_b007_a_stream_may_be_idle_for_longer_than_any_read_of_the_store(pair: Pair, connect: Connect) -> None:
+    """12 s without an event, eight times the store's timeout and more than the tail waits for a sign of life."""
+    callers = [await connect(replica, over=over) for over in BINDINGS for replica in pair.replicas]
+    task = await callers[0].task("ask")
+    async with contextlib.AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(caller.subscribe(task.id)) for caller in callers]
+        reading = [asyncio.create_task(stream.all()) for stream in streams]
+        done, _ = await asyncio.wait(reading, timeout=12)
+        assert not done
+        await callers[-1].task("tick 1 1", task_id=task.id)
+        for log in await asyncio.gather(*reading):
+            assert kinds(log) == ["task INPUT_REQUIRED", "WORKING", "WORKING", "artifact", "COMPLETED"]
