@@ -31,10 +31,14 @@ class Wire:
         self._writer.write(head + payload)
         await self._writer.drain()
 
-    async def request(self, stream: int, headers: Sequence[tuple[str, str]]) -> None:
-        """A whole request without a body; each header is a literal that no table remembers (RFC 7541, 6.2.2)."""
+    async def request(self, stream: int, headers: Sequence[tuple[str, str]], body: bytes | None = None) -> None:
+        """A whole request; each header is a literal in Latin-1 that no table remembers (RFC 7541, 6.2.2)."""
         block = b"".join(b"\x00" + _string(name) + _string(value) for name, value in headers)
-        await self.send(HEADERS, END_HEADERS | END_STREAM, stream, block)
+        if body is None:
+            await self.send(HEADERS, END_HEADERS | END_STREAM, stream, block)
+        else:
+            await self.send(HEADERS, END_HEADERS, stream, block)
+            await self.send(DATA, END_STREAM, stream, body)
 
     async def read(self) -> Frame | None:
         """The next frame; None at the end of the connection."""
@@ -81,6 +85,6 @@ async def tcp(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio
 
 
 def _string(text: str) -> bytes:
-    encoded = text.encode()
+    encoded = text.encode("latin-1")
     assert len(encoded) < 127
     return bytes([len(encoded)]) + encoded

@@ -9,6 +9,7 @@ import grpc.aio
 import pytest
 
 from a2a_grpc.pb import a2a_pb2
+from tests.bindings_grpc.frames import DATA, HEADERS, http2
 from tests.bindings_grpc.scripted import Scripted, serving
 from tests.bindings_grpc.test_failures import error_info, failure
 
@@ -123,3 +124,23 @@ async def test_an_unknown_method_is_unimplemented() -> None:
             call: Any = channel.unary_unary(method)
             error = await failure(call(b""))
             assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_metadata_that_are_not_text_pass_and_stay_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The library would log the value, which may be a credential, with a traceback, twice a call."""
+    handler = Scripted()
+    headers = (
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", A2A + "GetTask"),
+        (":authority", "agent"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+        ("authorization", "Bearer caf\u00e9"),
+    )
+    async with serving(handler) as address, http2(address) as wire, asyncio.timeout(5):
+        await wire.request(1, headers, body=bytes(5))
+        frames = [await wire.read_until(HEADERS, DATA) for _ in range(3)]
+    assert [frame.kind for frame in frames if frame] == [HEADERS, DATA, HEADERS]
+    assert handler.calls[0].parameters["authorization"] == "Bearer caf\u00e9"
+    assert caplog.records == []

@@ -1,5 +1,6 @@
 """The gRPC listener: which services it carries, and its limits."""
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,9 @@ from a2a_grpc.server.core.readiness import Readiness
 A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
 CARD_SERVICE: Final = card_pb2.DESCRIPTOR.services_by_name["AgentCardService"].full_name
 HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+_library_log = logging.getLogger("grpc._cython.cygrpc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,7 @@ def create_server(
     `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library.
     Must be called on the event loop that will serve.
     """
+    _library_log.addFilter(_without_header_values)
     registrar = Registrar(max_message_bytes=max_message_bytes, max_nesting=max_nesting)
     services = [A2A_SERVICE]
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler), registrar.as_server())
@@ -107,3 +112,11 @@ def create_server(
         ),
     )
     return GrpcServer(server, addr, health, registrar)
+
+
+def _without_header_values(record: logging.LogRecord) -> bool:
+    """Keep out what the library logs, with a traceback and the value, for each metadata value that is not UTF-8.
+
+    It reads such a value as Latin-1, which is fine; but anybody could fill the log, and a value may be a credential.
+    """
+    return not str(record.msg).startswith("Invalid encoding on")
