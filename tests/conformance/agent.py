@@ -142,6 +142,10 @@ async def _auth(turn: Turn, rest: str) -> None:
     await turn.working()
 
 
+async def _mute(turn: Turn, _: str) -> None:
+    """Owes its caller a message (3.1.1) and gives none."""
+
+
 async def _fail(turn: Turn, _: str) -> None:
     raise Fail("It did not work out.")
 
@@ -183,10 +187,14 @@ BY_WORD: dict[str, Act] = {
     "raise": _raise,
     "reject": _rejected,
     "msg": _direct,
+    "mute": _mute,
     "exit": _exit,
     "hang": _hang,
     "deaf": _deaf,
 }
+
+
+_MESSAGES = (_direct, _mute)
 
 
 def _pick(message: a2a_pb2.Message) -> tuple[Act, str]:
@@ -220,7 +228,7 @@ def _agent(*, streaming: bool = True, extended: bool = False, configured: bool =
         id="message", name="Messages", description="Answers with a message.", tags=["conformance"], answers="message"
     )(act)
     # A follow-up belongs to a task whatever it says; a message-only answer is for new work.
-    agent.router(lambda message: "message" if _pick(message)[0] is _direct and not message.task_id else "task")
+    agent.router(lambda message: "message" if _pick(message)[0] in _MESSAGES and not message.task_id else "task")
 
     agent.card.capabilities.extended_agent_card = extended
     if configured:

@@ -301,6 +301,12 @@ def say(
     return request
 
 
+def body(text: str, **fields: Any) -> dict[str, Any]:
+    """A request as `say` makes it, in JSON; `fields` are more of its message."""
+    message = {"messageId": say().message.message_id, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+    return {"message": message}
+
+
 def kinds(events: Iterable[pb.StreamResponse]) -> list[str]:
     """What each event is: the state of a task or status, "artifact", or "message"."""
     named = []

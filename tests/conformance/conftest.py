@@ -6,9 +6,10 @@ import hashlib
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 
+import httpx
 import pytest
 
-from tests.conformance.callers import BINDINGS, CALLERS, KEYS, VERSION, Caller, Connect
+from tests.conformance.callers import BINDINGS, CALLERS, KEYS, VERSION, Caller, Connect, HttpCaller
 from tests.support.replica import PairPool, Replica
 from tests.support.servers import StoreServer, fresh_store_server
 
@@ -121,6 +122,14 @@ async def caller(connect: Connect, replicas: tuple[Replica, Replica]) -> Caller:
 async def other(connect: Connect, replicas: tuple[Replica, Replica]) -> Caller:
     """Calls the second replica."""
     return await connect(replicas[1])
+
+
+@pytest.fixture
+async def http(replicas: tuple[Replica, Replica]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the first replica that knows nothing but the version: for requests as they stand on the wire."""
+    async with HttpCaller(replicas[0]) as caller:
+        caller.http.headers.update(VERSION)
+        yield caller.http
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ async def test_3_2_2_a_caller_that_stops_waiting_stops_nothing(caller: Caller, o
 
 async def test_7_6_a_message_is_accepted_while_authorization_is_required(caller: Caller, other: Caller) -> None:
     """7.6.1: the agent keeps its explanation, and answers the message in a later turn of the task."""
-    task = await caller.task("auth 0.3")
+    task = await caller.task("auth 1")
     assert state(task.status.state) == "AUTH_REQUIRED"
     later = await other.task("echo approved", task_id=task.id)
     assert (later.id, state(later.status.state)) == (task.id, "COMPLETED")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -22,6 +23,9 @@ READY_TIMEOUT = 30.0
 """Seconds until /readyz must answer 200; far above the budget, since a test machine may be busy."""
 STOP_TIMEOUT = 10.0
 """Seconds between SIGTERM and SIGKILL."""
+
+_PORTS = range(20_000, 32_000)
+"""Below those that the system gives to connections going out: one of these would take a port before its server does."""
 
 # Ends process $1 when the pipe on stdin is closed, that is when the tests are gone without having ended it themselves.
 WATCHER = 'read -r _; kill -TERM "$1"; sleep 10; kill -KILL "$1"'
@@ -221,8 +225,11 @@ class PairPool:
 
 def _free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    found: list[int] = []
+    while len(found) < count:
+        port = random.choice(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in found:
+                found.append(port)
+    return found

@@ -11,7 +11,13 @@ from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
 from a2a_grpc.server.store.records import Dedupe, Origin
 from a2a_grpc.server.store.tasks import TaskStore
-from a2a_grpc.wire.errors import ContentTypeNotSupportedError, InternalError, InvalidArgumentError, Violation
+from a2a_grpc.wire.errors import (
+    ContentTypeNotSupportedError,
+    InternalError,
+    InvalidArgumentError,
+    Violation,
+    excerpt,
+)
 
 # With de-duplication off a repeated call of the service to its own store must still be recognised.
 _OWN_RETRY_MS = 60_000
@@ -84,7 +90,7 @@ def _check_media_types(message: a2a_pb2.Message, agent: Agent, skill: Skill) -> 
         if media_type and media_type not in modes and not any(_matches(media_type, mode) for mode in modes):
             listed = ", ".join(sorted(modes))
             raise ContentTypeNotSupportedError(
-                f"The skill {skill.card.id} takes {listed}, not {media_type}.",
+                f"The skill {skill.card.id} takes {listed}, not {excerpt(media_type, 64)}.",
                 violations=[Violation(f"message.parts[{at}].media_type", f"send one of {listed}")],
             )
 
