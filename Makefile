@@ -59,7 +59,7 @@ COMPILE := --universal --python-version 3.11 --generate-hashes pyproject.toml
 # --- protocol ---------------------------------------------------------------------------------------------------------
 
 # google/api as installed, for buf and protoc to import. The one change: field_behavior as unpacked. protoc reads both
-# encodings; the generator of a2a-sdk writes this one, and the two descriptors must be equal byte for byte (docs/adr).
+# encodings; the generator of a2a-sdk writes this one, and the two descriptors must be equal byte for byte (docs/SPEC_BUMP.md).
 build/include: $(VENV)/.dev
 	@rm -rf $@ && mkdir -p $@/google/api
 	@from=$$(python -c 'import os.path; from google.api import http_pb2; print(os.path.dirname(http_pb2.__file__))') && \
@@ -133,6 +133,9 @@ serve-conformance: $(VENV)/.dev ## Serve the conformance agent; PROFILE=full|min
 tck: $(VENV)/.dev ## Run the public test kit from a checkout: TCK=DIR
 	@test -n "$(TCK)" || { echo "usage: make tck TCK=DIR, a checkout of a2a-tck (branch 1.0-dev)" >&2; exit 2; }
 	python -m tests.conformance.tck $(TCK)
+
+bench: $(VENV)/.dev ## Measure against the floor of the same libraries (minutes)
+	python -m bench
 
 image: ## Build the container image with docker, podman or buildah
 	deploy/build-image.sh
