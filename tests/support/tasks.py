@@ -1,6 +1,7 @@
 """What tests of the store and of the engine make tasks of."""
 
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -119,3 +120,9 @@ def step(stored: StoredTask, operation: int, *entries: a2a_pb2.StreamResponse, *
             "release": last.state in states.TERMINAL,
         }
     return Append(**(given | fields))
+
+
+def facts(stored: StoredTask) -> dict[str, Any]:
+    """Everything about `stored`, for comparison."""
+    fields = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
+    return fields | {"fold": stored.fold.task()}

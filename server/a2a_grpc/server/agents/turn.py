@@ -1,12 +1,13 @@
 """`Turn`: what an agent's function is given. One turn is one run of the agent on one message."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.agents.ends import TurnOverError
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
@@ -43,15 +44,24 @@ class Sink(Protocol):
         ...
 
 
+class _Over:
+    """The sink of a turn that has ended: a task that its function left behind must not write into the next one."""
+
+    async def _refuse(self, *_: object) -> NoReturn:
+        raise TurnOverError("the turn is over")
+
+    emit = reply = flush = next_message = keep = task = _refuse
+
+
 class Inbox:
     """Messages that callers send while the turn runs. What nobody takes becomes a turn of its own afterwards."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, turn: "Turn") -> None:
+        self._turn = turn
 
     async def get(self) -> a2a_pb2.Message:
         """The next message; waits for one."""
-        return await self._sink.next_message()
+        return await self._turn.sink.next_message()
 
     async def __aiter__(self) -> AsyncIterator[a2a_pb2.Message]:
         while True:
@@ -81,7 +91,7 @@ class Turn:
         checkpoint: bytes | None = None,
     ) -> None:
         """Made by the engine; an author never constructs a turn."""
-        self.sink = sink
+        self.sink: Sink = sink
         self.task_id = task_id
         self.context_id = context_id
         self.tenant = tenant
@@ -95,10 +105,14 @@ class Turn:
         self._request = request
         self.attempt = attempt
         """1, or more where an earlier run of this turn was lost."""
-        self.inbox = Inbox(sink)
+        self.inbox = Inbox(self)
         self.restored = checkpoint
         """What `checkpoint` last stored for this task, or None."""
         self._begun: set[str] = set()
+
+    def end(self) -> None:
+        """Called by the engine when the function has ended."""
+        self.sink = _Over()
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CLAIM_POLL = 1.0
+_SWEEP = 1.0
 _RETRY_AFTER = 1.0
 _MAX_RACES = 8
 
@@ -86,7 +88,8 @@ class Engine:
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reserved = 0
-        self._orphans: dict[str, int] = {}
+        self._placing: Counter[str] = Counter()
+        """Tasks that the store is asked to give to this replica."""
         self._wake_up = asyncio.Event()
         self._closing = False
         for keys in store.all_keys():
@@ -115,8 +118,10 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._orphans.update({run.writer.task_id: run.writer.epoch for run in runs})
-        await self._return_orphans()
+        try:
+            await self._give_back()
+        except StoreUnavailableError as error:
+            log.warning("could not give back what ran here: %s", error)
 
     # -- taking messages in ------------------------------------------------------------------------------------------
 
@@ -140,18 +145,22 @@ class Engine:
         """
         for _ in range(_MAX_RACES):
             if stored.state in states.TERMINAL:
+                # A message that was accepted before the end may be sent again after it.
+                known = await self._store.known(intake.scope, intake.dedupe, stored.task_id)
+                if known is not None:
+                    return self._accepted(known, intake)
                 raise UnsupportedOperationError(
                     f"The task has ended ({states.name(stored.state)}) and takes no more messages. "
                     "Send the message without a task id to start a new task in the same context."
                 )
             resumed = status_changed(stored.task_id, stored.context, states.WORKING, now_ms())
-            claim = self._reserve()
+            claim = self._reserve(stored.task_id)
             try:
                 placed = await self._store.follow_up(stored, resumed, intake.origin, intake.dedupe, claim=claim)
                 if placed.outcome is Outcome.STARTED and placed.epoch:
                     return await self._resume(placed, stored, resumed, intake)
             finally:
-                self._reserved -= claim
+                self._unreserve(stored.task_id, claim)
             if placed.outcome is not Outcome.STATE:
                 return self._accepted(placed, intake)
             current = await self._store.read(stored.task_id)
@@ -162,25 +171,25 @@ class Engine:
 
     async def _create(self, intake: Intake) -> Accepted:
         entry = self._new_task(intake)
-        claim = self._reserve()
+        claim = self._reserve(entry.task.id)
         try:
             placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=claim)
             accepted = self._accepted(placed, intake)
             if placed.outcome is Outcome.CREATED and placed.epoch:
                 accepted.writer = self._begin(self._claimed(entry, intake.scope, placed), intake.origin, intake.skill)
         finally:
-            self._reserved -= claim
+            self._unreserve(entry.task.id, claim)
         return accepted
 
     async def _try(self, intake: Intake) -> a2a_pb2.Message | Accepted:
         """Run the turn without a task until it is clear what it answers with."""
-        if self.running + self._reserved >= self._max_turns:
-            raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
         message_only = intake.skill.answers is Answers.MESSAGE
         if not message_only and (known := await self._store.known(intake.scope, intake.dedupe)) is not None:
             return self._accepted(known, intake)
-        trial = Trial(partial(lookup, self._store, intake.scope), message_only=message_only)
         entry = self._new_task(intake)
+        if not self._reserve(entry.task.id):
+            raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
+        trial = Trial(partial(lookup, self._store, intake.scope), message_only=message_only)
         turn = Turn(
             sink=trial,
             task_id=entry.task.id,
@@ -194,9 +203,8 @@ class Engine:
         )
         body = self._spawn(invoke(intake.skill, turn), f"trial-{entry.task.id}")
         decided = asyncio.create_task(trial.decided.wait())
-        self._reserved += 1
         try:
-            timeout = (self._limits.turn_timeout or None) if message_only else self._mixed_timeout
+            timeout = (self._limits.of(intake.skill) or None) if message_only else self._mixed_timeout
             await asyncio.wait({body, decided}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if trial.message is not None:
                 return trial.message
@@ -204,7 +212,7 @@ class Engine:
                 return _no_message(trial, body)
             return await self._become_task(intake, entry, turn, trial, body)
         finally:
-            self._reserved -= 1
+            self._unreserve(entry.task.id, True)
             decided.cancel()
             if not trial.answered:
                 body.cancel()
@@ -212,6 +220,7 @@ class Engine:
     async def _become_task(
         self, intake: Intake, entry: a2a_pb2.StreamResponse, turn: Turn, trial: Trial, body: asyncio.Task[End]
     ) -> Accepted:
+        trial.close()
         placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=True)
         accepted = self._accepted(placed, intake)
         if placed.outcome is Outcome.CREATED:
@@ -254,11 +263,20 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _reserve(self) -> bool:
-        """Whether there is room for one more turn here, which is kept until the caller takes it off again."""
+    def _reserve(self, task_id: str) -> bool:
+        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`."""
         claim = not self._closing and self.running + self._reserved < self._max_turns
-        self._reserved += claim
+        if claim:
+            self._reserved += 1
+            self._placing[task_id] += 1
         return claim
+
+    def _unreserve(self, task_id: str, claim: bool) -> None:
+        if claim:
+            self._reserved -= 1
+            self._placing[task_id] -= 1
+            if not self._placing[task_id]:
+                del self._placing[task_id]
 
     def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed) -> StoredTask:
         return StoredTask(
@@ -274,6 +292,7 @@ class Engine:
             queue=(),
             canceling=False,
             checkpoint=None,
+            told=placed.seq,
             fold=Fold(entry.task),
         )
 
@@ -281,16 +300,26 @@ class Engine:
         self, placed: Placed, stored: StoredTask, resumed: a2a_pb2.StreamResponse, intake: Intake
     ) -> Accepted:
         """Begin the turn of a message that found its task parked and was claimed with it."""
-        if placed.seq == stored.seq + 2:
+        if placed.seq == stored.seq + 2 and placed.epoch == stored.epoch + 1 and not stored.holder:
+            # Nobody had it since it was read, so nothing of it has changed.
             stored.fold.apply(resumed)
             stored.fold.apply(message_added(intake.origin.message))
             claimed = replace(
-                stored, state=states.WORKING, seq=placed.seq, epoch=placed.epoch, attempt=1, turn=placed.seq
+                stored,
+                state=states.WORKING,
+                seq=placed.seq,
+                epoch=placed.epoch,
+                holder=self._store.replica,
+                attempt=1,
+                turn=placed.seq,
+                told=placed.seq - 1,
             )
         else:
             found = await self._store.read(stored.task_id)
             if found is None:
                 raise TaskNotFoundError("There is no such task.")
+            if found.epoch != placed.epoch:
+                return Accepted(task_id=stored.task_id, seq=placed.seq)
             claimed = found
         return Accepted(
             task_id=stored.task_id, seq=placed.seq, writer=self._begin(claimed, intake.origin, intake.skill)
@@ -317,8 +346,6 @@ class Engine:
             del self._runs[task_id]
             if self._tail.run_ends(task_id):
                 self._spawn(self._tail.go_on(task_id), f"go-on-{task_id}")
-        if run.writer.abandoned:
-            self._orphans[task_id] = run.writer.epoch
 
     def _woken(self, data: bytes | None) -> None:
         """Another replica wants something of a task that runs here; None: some wishes may have been lost."""
@@ -338,15 +365,18 @@ class Engine:
 
     async def _claim_waiting(self) -> None:
         """Claim turns that wait whenever there is room, first come first served."""
+        loop = asyncio.get_running_loop()
+        sweep_at = loop.time()
         while not self._closing:
             self._wake_up.clear()
             try:
-                await self._return_orphans()
-                for keys in self._store.all_keys():
-                    room = self._max_turns - self.running - self._reserved
-                    if room > 0:
-                        for task_id in await self._store.waiting(keys, room):
-                            await self._claim(task_id)
+                if loop.time() >= sweep_at:
+                    sweep_at = loop.time() + _SWEEP
+                    await self._give_back()
+                room = self._max_turns - self.running - self._reserved
+                if room > 0:
+                    for task_id in await self._store.waiting(room):
+                        await self._claim(task_id)
             except StoreUnavailableError:
                 pass
             except Exception:
@@ -356,7 +386,7 @@ class Engine:
                     await self._wake_up.wait()
 
     async def _claim(self, task_id: str) -> None:
-        claim = self._reserve()
+        claim = self._reserve(task_id)
         try:
             epoch = await self._store.claim(task_id) if claim else None
             if epoch is None:
@@ -366,14 +396,19 @@ class Engine:
             if stored is not None and origin is not None and stored.epoch == epoch:
                 self._begin(stored, origin)
         finally:
-            self._reserved -= claim
+            self._unreserve(task_id, claim)
 
-    async def _return_orphans(self) -> None:
-        """Give back what this replica holds and no longer runs."""
-        for task_id, epoch in list(self._orphans.items()):
-            with contextlib.suppress(StoreUnavailableError):
-                await self._store.put_back(task_id, epoch)
-                del self._orphans[task_id]
+    async def _give_back(self) -> None:
+        """Give back what this replica holds and does not run.
+
+        That is a task whose caller left while it was stored, one whose claim the store took and could not answer, and
+        one whose run had to give up on a store that was away.
+        """
+        for task_id in await self._store.held():
+            stored = await self._store.read(task_id, artifacts=False)
+            if task_id not in self._runs and task_id not in self._placing:
+                log.warning("task %s: held and not run here; another turn will run it", task_id)
+                await self._store.put_back(task_id, stored.epoch if stored is not None else 0)
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)

@@ -43,7 +43,7 @@ async def invoke(skill: Skill, turn: Turn) -> End:
             raise
         log.exception("task %s: the agent was cancelled from within", turn.task_id)
         return End(states.FAILED, FAILED_TEXT)
-    except (Exception, SystemExit, KeyboardInterrupt):
+    except BaseException:
         log.exception("task %s: the agent failed", turn.task_id)
         return End(states.FAILED, FAILED_TEXT)
     return End(states.COMPLETED)

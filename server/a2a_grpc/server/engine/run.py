@@ -30,6 +30,10 @@ class Limits:
     turn_timeout: float
     cancel_grace: float
 
+    def of(self, skill: Skill) -> float:
+        """How long a turn of `skill` may take."""
+        return self.turn_timeout if skill.timeout is None else skill.timeout
+
 
 class _Reason(enum.Enum):
     """Why a turn is interrupted."""
@@ -83,31 +87,36 @@ class Run:
         self._spawn(self._turns(skill, turn, function))
 
     async def _begin(self, origin: Origin, stored: StoredTask, skill: Skill | None) -> None:
-        try:
-            skill = skill or self._agent.pick(stored.fold.head.history[0])
-        except Exception:
-            log.exception("task %s: no skill for the message", self.writer.task_id)
-            self._write_end(End(states.FAILED, FAILED_TEXT))
-            await self.writer.finish()
-            self._over()
-            return
+        if skill is None:
+            try:
+                skill = self._agent.pick(stored.fold.head.history[0])
+            except Exception:
+                log.exception("task %s: no skill for the message", self.writer.task_id)
+                with contextlib.suppress(TurnOverError):
+                    self._write_end(End(states.FAILED, FAILED_TEXT))
+                    await self.writer.finish()
+                self._over()
+                return
         await self._turns(skill, self._make_turn(origin, stored, stored.attempt))
 
     async def _turns(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None" = None) -> None:
-        timeout = skill.timeout if skill.timeout is not None else self._limits.turn_timeout
         following: Turn | None = turn
         try:
-            while following is not None:
-                self._turn, self._limit = following, timeout
-                if self._reason is not None:
-                    await self._wind_up(self._reason)
-                    return
+            while following is not None and self._reason is None:
+                self._turn, self._limit = following, self._limits.of(skill)
                 end = await self._run_function(skill, following, function)
                 if end is None:
                     return
+                following.end()
                 following, function = await self._end_turn(end), None
+            if self._reason is not None and not self.writer.released:
+                self._turn = following or self._turn
+                await self._wind_up(self._reason)
         except (TurnOverError, StoreUnavailableError) as error:
             log.warning("task %s: the run is over: %s", self.writer.task_id, error)
+        except BaseException:
+            self._over()
+            raise
         self._over()
 
     async def _run_function(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None") -> End | None:
@@ -128,7 +137,11 @@ class Run:
             self._function = None
             if timer is not None:
                 timer.cancel()
-        return end if self._reason is None else None
+        if self._reason is not None:
+            return None
+        if this is not None and this.cancelling():
+            await _calm(this)
+        return end
 
     async def _end_turn(self, end: End) -> Turn | None:
         """Write what the end of a function means; the next turn where a message waits for one."""
@@ -242,6 +255,8 @@ class Run:
             log.exception("task %s: the agent's cancel hook failed", self.writer.task_id)
 
     def _over(self) -> None:
+        if self.over.is_set():
+            return
         self.writer.close()
         self._on_over(self)
         self.over.set()
@@ -254,13 +269,16 @@ class Run:
     # -- the turn's Sink ---------------------------------------------------------------------------------------------
 
     async def emit(self, response: a2a_pb2.StreamResponse) -> None:
+        if self._reason is _Reason.CANCEL and response.status_update.status.state in states.TERMINAL:
+            # However it calls its end: what was canceled is CANCELED, with these as its last words.
+            response.status_update.status.state = states.CANCELED
         self.writer.emit(response)
         if self.writer.crowded:
             await self.writer.room()
 
     async def reply(self, message: a2a_pb2.Message) -> None:
         # The task exists already: what was meant as the whole answer is its last word.
-        self.writer.emit(status_changed(self.writer.task_id, self.writer.context, states.COMPLETED, now_ms(), message))
+        await self.emit(status_changed(self.writer.task_id, self.writer.context, states.COMPLETED, now_ms(), message))
 
     async def flush(self) -> None:
         await self.writer.flush()
@@ -271,6 +289,8 @@ class Run:
             # Taken in a task of its own: a caller that stops waiting must not take the message along.
             if self._taking is None:
                 self._taking = asyncio.create_task(self.writer.take())
+                # If the turn is interrupted, nobody asks any more how it went.
+                self._taking.add_done_callback(lambda taken: taken.cancelled() or taken.exception())
             seq = await asyncio.shield(self._taking)
             self._taking = None
             origin = await self._store.origin(self.writer.task_id, seq) if seq is not None else None
@@ -294,6 +314,14 @@ async def lookup(store: TaskStore, scope: Scope, task_id: str) -> a2a_pb2.Task |
     except StoreUnavailableError as error:
         raise TurnOverError("the store is away") from error
     return stored.fold.task() if stored is not None and stored.scope == scope else None
+
+
+async def _calm(task: asyncio.Task[object]) -> None:
+    """Let a cancellation that the function aimed at its own task pass, before it hits the engine's work."""
+    while task.cancelling():
+        task.uncancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
 
 
 def _before(history: Sequence[a2a_pb2.Message], message: a2a_pb2.Message) -> Sequence[a2a_pb2.Message]:

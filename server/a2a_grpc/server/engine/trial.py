@@ -23,6 +23,7 @@ class Trial:
         self._lookup = lookup
         self._message_only = message_only
         self._sink: Sink | None = None
+        self._closed = False
         self._became: asyncio.Future[Sink] = asyncio.get_running_loop().create_future()
         self.decided = asyncio.Event()
         self.message: a2a_pb2.Message | None = None
@@ -33,6 +34,10 @@ class Trial:
     def answered(self) -> bool:
         """There is a message, or a task has taken over."""
         return self.message is not None or self._sink is not None
+
+    def close(self) -> None:
+        """It will be a task: what comes from now on is part of that, a message too."""
+        self._closed = True
 
     def become(self, sink: Sink) -> None:
         """Everything the turn writes from now on goes to `sink`."""
@@ -53,8 +58,8 @@ class Trial:
         await (self._sink or await self._task_sink()).emit(response)
 
     async def reply(self, message: a2a_pb2.Message) -> None:
-        if self._sink is not None:
-            await self._sink.reply(message)
+        if self._closed:
+            await (self._sink or await self._became).reply(message)
         elif self.message is not None:
             raise TurnOverError("the turn was answered with a message")
         else:

@@ -74,11 +74,6 @@ class Writer:
         self._pending.append(response)
         self._kick()
 
-    @property
-    def abandoned(self) -> bool:
-        """The store went away under this claim: the task is still held, and nobody runs it."""
-        return isinstance(self._lost, StoreUnavailableError)
-
     def check_open(self) -> None:
         """Raises: TurnOverError where nothing can be written any more."""
         if self._lost is not None or self.released:
@@ -197,6 +192,9 @@ class Writer:
         except StoreUnavailableError as error:
             log.error("task %s: gave up writing: %s", self.task_id, error)
             self._lose(error)
+        except Exception as error:
+            log.exception("task %s: cannot write", self.task_id)
+            self._lose(error)
         finally:
             self._flushing = False
             waiters, self._waiters = self._waiters, []
@@ -213,10 +211,14 @@ class Writer:
             result = await self._store.append(step)
             if result.outcome is Outcome.QUEUED:
                 self._follow_on(batch)
-                if not batch:
-                    return
-                continue
-            break
+            elif result.outcome is Outcome.ASKED:
+                # Instead of being parked the task will be canceled, by this holder.
+                self._releasing = False
+                self.on_cancel()
+            else:
+                break
+            if not batch:
+                return
         if result.outcome is not Outcome.OK:
             log.warning("task %s: the claim of epoch %d is over: %s", self.task_id, self.epoch, result.outcome.value)
             self._lose(TurnOverError(result.outcome.value))
@@ -226,7 +228,8 @@ class Writer:
             self.on_cancel()
 
     def _step(self, batch: list[a2a_pb2.StreamResponse]) -> Append:
-        last = next((entry.status_update.status for entry in reversed(batch) if entry.HasField("status_update")), None)
+        told = next((at for at in range(len(batch), 0, -1) if batch[at - 1].HasField("status_update")), 0)
+        last = batch[told - 1].status_update.status if told else None
         state = last.state if last is not None else None
         after = state if state is not None else self._stored_state
         releasing = self._releasing and not self._pending
@@ -243,6 +246,7 @@ class Writer:
             expected=self._stored_state,
             entries=[response.SerializeToString() for response in batch],
             state=state,
+            told=told,
             stamp_ms=milliseconds(last.timestamp) if last is not None else 0,
             terminal=terminal,
             idle_only=state in _ENDS_UNLESS_QUEUED or (releasing and after not in states.TERMINAL),

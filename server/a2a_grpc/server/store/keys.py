@@ -83,6 +83,16 @@ class Keys:
             f"{by_context}:{new}",
         ]
 
+    def purge_row(self, task_id: str, tenant: str, owner: str, context: str, state: a2a_pb2.TaskState) -> str:
+        """The row of `purge` for a task that ended in `state`: it says which index rows go with the task."""
+        return f"{task_id} {_of_owner(tenant, owner)} {_of_context(tenant, owner, context)} {state}"
+
+    def purged(self, row: str) -> tuple[str, list[str]]:
+        """The task that `row` of `purge` names, and the four indexes it stands in."""
+        task_id, of_owner, of_context, state = row.split(" ")
+        by_owner, by_context = f"{self._prefix}owner:{of_owner}", f"{self._prefix}ctx:{of_context}"
+        return task_id, [by_owner, by_context, f"{by_owner}:{state}", f"{by_context}:{state}"]
+
 
 # Owners come back in every call, contexts in every step of their tasks.
 _of_owner = lru_cache(maxsize=4096)(ids.scope)

@@ -34,6 +34,8 @@ class StoredTask:
     """The seqs of messages that wait for a turn of their own."""
     canceling: bool
     checkpoint: bytes | None
+    told: int
+    """The seq of the entry that brought the present status."""
     fold: Fold
 
 
@@ -47,7 +49,7 @@ class Outcome(enum.Enum):
     """A turn runs or waits: the message joined the history and waits (or, for an append, stood against it)."""
     OK = "OK"
     ASKED = "ASKED"
-    """The holder was told to cancel."""
+    """The holder was told to cancel (or, for an append that parks the task: is to cancel it instead)."""
     CANCELED = "CANCELED"
     CLAIMED = "CLAIMED"
     TOOK = "TOOK"
@@ -117,6 +119,8 @@ class Append:
     entries: Sequence[bytes]
     state: a2a_pb2.TaskState | None = None
     """The state after the entries, if one of them is a status."""
+    told: int = 0
+    """How many entries there are up to the last status among them."""
     stamp_ms: int = 0
     terminal: bool = False
     idle_only: bool = False

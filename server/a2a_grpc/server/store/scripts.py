@@ -51,9 +51,10 @@ local function reindex(id, stamp)
   redis.call('ZADD', KEYS[8], stamp, id)
 end
 
--- The sweep erases a task with its index rows at `due`; the keys' own life time is the net under it.
-local function retain(purge, id, ttl, due)
-  redis.call('ZADD', purge, due, id)
+-- The sweep erases a task with its index rows at `due`; the keys' own life time is the net under it. `row` says where
+-- the task stands in the indexes, for a sweep that comes when the task itself is gone.
+local function retain(purge, row, ttl, due)
+  redis.call('ZADD', purge, due, row)
   redis.call('PEXPIRE', KEYS[1], ttl + 3600000)
   redis.call('PEXPIRE', KEYS[2], ttl + 3600000)
 end
@@ -75,7 +76,7 @@ local seq = append(0, {ARGV[15]}, 1, '', ARGV[13], ARGV[14])
 local epoch = claimed and 1 or 0
 redis.call('HSET', KEYS[1], 'tenant', ARGV[8], 'owner', ARGV[9], 'context', ARGV[10], 'state', ARGV[7],
   'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', ARGV[4], 'attempt', epoch, 'turn', 1,
-  'queue', '', 'at', 0)
+  'queue', '', 'at', 0, 'told', seq)
 reindex(ARGV[1], ARGV[6])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
@@ -118,7 +119,7 @@ end
 local seq = append(tonumber(task[3]), {ARGV[15], ARGV[16]}, 1, ARGV[9], ARGV[13], ARGV[14])
 local epoch = tonumber(task[5]) + (claimed and 1 or 0)
 redis.call('HSET', KEYS[1], 'state', ARGV[8], 'stamp', ARGV[6], 'seq', seq, 'turn', seq, 'epoch', epoch,
-  'holder', ARGV[4], 'attempt', claimed and 1 or 0)
+  'holder', ARGV[4], 'attempt', claimed and 1 or 0, 'told', seq - 1)
 reindex(ARGV[1], ARGV[6])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
@@ -135,22 +136,26 @@ APPEND = Script(
     _WRITE
     + """
 -- KEYS: task log index*6 held purge
--- ARGV: id epoch operation expected new stamp idle_only release ttl due snapshot_seq head artifacts channel entry...
+-- ARGV: id epoch operation expected new stamp idle_only release ttl due snapshot_seq head artifacts channel row told
+--       entry...
+-- `told` counts the entries up to the last status among them.
 local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue')
 if not task[1] then return {'GONE'} end
 if task[4] == ARGV[2] .. ':' .. ARGV[3] then return {'OK', tonumber(task[5]), task[6] or '', task[7]} end
 if task[1] ~= ARGV[2] then return {'FENCED'} end
 if task[2] ~= ARGV[4] then return {'STATE', task[2]} end
+-- Who was asked to cancel must not park: nobody would be left to do it.
+if ARGV[8] == '1' and ARGV[9] == '' and task[6] then return {'ASKED'} end
 if ARGV[7] == '1' and task[7] ~= '' then return {'QUEUED'} end
 local before = tonumber(task[3])
-local seq = append(before, ARGV, 15, ARGV[14])
+local seq = append(before, ARGV, 17, ARGV[14])
 local fields = {'seq', seq, 'operation', ARGV[2] .. ':' .. ARGV[3], 'appended', before + 1}
 local function set(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
 if ARGV[11] == tostring(before) then
   set('at', seq); set('head', ARGV[12]); set('artifacts', ARGV[13])
 end
 if ARGV[6] ~= '' then
-  set('state', ARGV[5]); set('stamp', ARGV[6])
+  set('state', ARGV[5]); set('stamp', ARGV[6]); set('told', before + ARGV[16])
   reindex(ARGV[1], ARGV[6])
 end
 if ARGV[8] == '1' then
@@ -158,7 +163,7 @@ if ARGV[8] == '1' then
   redis.call('SREM', KEYS[9], ARGV[1])
 end
 redis.call('HSET', KEYS[1], unpack(fields))
-if ARGV[9] ~= '' then retain(KEYS[10], ARGV[1], tonumber(ARGV[9]), ARGV[10]) end
+if ARGV[9] ~= '' then retain(KEYS[10], ARGV[15], tonumber(ARGV[9]), ARGV[10]) end
 return {'OK', before + 1, task[6] or '', task[7]}
 """,
 )
@@ -167,23 +172,25 @@ CANCEL = Script(
     "cancel",
     _WRITE
     + """
--- KEYS: task log index*6 ready purge
--- ARGV: id expected new stamp channel wake_prefix over ttl due now entry
--- `over` names a holder that was asked and did not answer: its turn ends without it.
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch')
+-- KEYS: task log index*6 ready purge held
+-- ARGV: id expected new stamp channel wake_prefix over ttl due now call row entry
+-- `over` names a holder that was asked and did not answer: its turn ends without it, and `held` is what it holds.
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled')
 if not task[1] then return {'GONE'} end
+if task[5] == ARGV[11] then return {'CANCELED', tonumber(task[3])} end
 if task[1] ~= ARGV[2] then return {'STATE', task[1]} end
 if task[2] ~= '' and task[2] ~= ARGV[7] then
   redis.call('HSETNX', KEYS[1], 'cancel', ARGV[10])
   redis.call('SPUBLISH', ARGV[6] .. task[2], ARGV[1])
   return {'ASKED', task[2]}
 end
-local seq = append(tonumber(task[3]), {ARGV[11]}, 1, ARGV[5])
+local seq = append(tonumber(task[3]), {ARGV[13]}, 1, ARGV[5])
 redis.call('HSET', KEYS[1], 'state', ARGV[3], 'stamp', ARGV[4], 'seq', seq, 'epoch', tonumber(task[4]) + 1,
-  'holder', '', 'cancel', ARGV[10])
+  'holder', '', 'cancel', ARGV[10], 'canceled', ARGV[11], 'told', seq)
 reindex(ARGV[1], ARGV[4])
 redis.call('ZREM', KEYS[9], ARGV[1])
-retain(KEYS[10], ARGV[1], tonumber(ARGV[8]), ARGV[9])
+redis.call('SREM', KEYS[11], ARGV[1])
+retain(KEYS[10], ARGV[12], tonumber(ARGV[8]), ARGV[9])
 return {'CANCELED', seq}
 """,
 )
@@ -191,14 +198,15 @@ return {'CANCELED', seq}
 CLAIM = Script(
     "claim",
     """
--- KEYS: task held ready   ARGV: id replica
+-- KEYS: task held ready   ARGV: id replica call
 if redis.call('ZREM', KEYS[3], ARGV[1]) == 0 then
-  -- A claim whose answer was lost is answered again.
-  if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[2] then return {'LOST'} end
-  return {'CLAIMED', tonumber(redis.call('HGET', KEYS[1], 'epoch'))}
+  -- A claim whose answer was lost is answered again. Another one is not, not even by the holder: it would run twice.
+  local task = redis.call('HMGET', KEYS[1], 'holder', 'claim', 'epoch')
+  if task[1] ~= ARGV[2] or task[2] ~= ARGV[3] then return {'LOST'} end
+  return {'CLAIMED', tonumber(task[3])}
 end
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'LOST'} end
-redis.call('HSET', KEYS[1], 'holder', ARGV[2])
+redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'claim', ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'attempt', 1)
 redis.call('SADD', KEYS[2], ARGV[1])
 return {'CLAIMED', redis.call('HINCRBY', KEYS[1], 'epoch', 1)}
@@ -211,6 +219,7 @@ PUT_BACK = Script(
 -- The holder gives an unfinished turn back: another replica, or this one after a restart, runs it again.
 -- KEYS: task held ready   ARGV: id epoch now ready_channel replica
 local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder')
+if task[2] ~= ARGV[5] then redis.call('SREM', KEYS[2], ARGV[1]) end
 if task[1] ~= ARGV[2] or task[2] ~= ARGV[5] then return {'FENCED'} end
 redis.call('HSET', KEYS[1], 'holder', '', 'epoch', tonumber(ARGV[2]) + 1)
 redis.call('HINCRBY', KEYS[1], 'attempt', -1)
@@ -224,16 +233,17 @@ return {'OK'}
 TAKE = Script(
     "take",
     """
--- The holder takes the next waiting message of its task.
+-- The holder takes the next waiting message of its task. An append may be in flight beside it, so that both may be
+-- repeated: each remembers its own last operation.
 -- KEYS: task   ARGV: epoch operation
-local task = redis.call('HMGET', KEYS[1], 'epoch', 'queue', 'operation', 'appended')
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'queue', 'take', 'taken')
 if not task[1] then return {'GONE'} end
 local operation = ARGV[1] .. ':' .. ARGV[2]
 if task[3] == operation then return {'TOOK', tonumber(task[4])} end
 if task[1] ~= ARGV[1] then return {'FENCED'} end
 local first, rest = string.match(task[2], '^(%d+) ?(.*)$')
 if not first then return {'NONE'} end
-redis.call('HSET', KEYS[1], 'queue', rest, 'turn', first, 'attempt', 1, 'operation', operation, 'appended', first)
+redis.call('HSET', KEYS[1], 'queue', rest, 'turn', first, 'attempt', 1, 'take', operation, 'taken', first)
 return {'TOOK', tonumber(first)}
 """,
 )
@@ -255,11 +265,11 @@ READ = Script(
     """
 -- KEYS: task log   ARGV: with_artifacts
 local task = redis.call('HMGET', KEYS[1], 'tenant', 'owner', 'context', 'state', 'stamp', 'seq', 'epoch', 'holder',
-  'attempt', 'turn', 'queue', 'cancel', 'checkpoint', 'at', 'head', 'artifacts')
+  'attempt', 'turn', 'queue', 'cancel', 'checkpoint', 'told', 'at', 'head', 'artifacts')
 if not task[1] then return false end
-if ARGV[1] == '0' then task[16] = false end
-if tonumber(task[14]) < tonumber(task[6]) then
-  task[17] = redis.call('XRANGE', KEYS[2], '(' .. task[14] .. '-0', '+')
+if ARGV[1] == '0' then task[17] = false end
+if tonumber(task[15]) < tonumber(task[6]) then
+  task[18] = redis.call('XRANGE', KEYS[2], '(' .. task[15] .. '-0', '+')
 end
 return task
 """,
@@ -289,9 +299,10 @@ return {total, rows}
 ERASE = Script(
     "erase",
     """
--- KEYS: task log index*4 purge   ARGV: id
+-- KEYS: task log index*4 purge   ARGV: id row
 redis.call('DEL', KEYS[1], KEYS[2])
-for at = 3, 7 do redis.call('ZREM', KEYS[at], ARGV[1]) end
+for at = 3, 6 do redis.call('ZREM', KEYS[at], ARGV[1]) end
+redis.call('ZREM', KEYS[7], ARGV[2])
 return {'OK'}
 """,
 )

@@ -218,6 +218,10 @@ class TaskStore:
                 step.head,
                 step.artifacts,
                 keys.events(step.task_id) if step.entries else "",
+                keys.purge_row(step.task_id, step.scope.tenant, step.scope.owner, step.context, after)
+                if step.terminal
+                else "",
+                step.told,
                 *step.entries,
             ],
             self._patience,
@@ -235,7 +239,9 @@ class TaskStore:
         outcome = _outcome(reply)
         return outcome, reply[1] if outcome is Outcome.TOOK else 0
 
-    async def cancel(self, stored: StoredTask, canceled: a2a_pb2.StreamResponse, *, over: str = "") -> Outcome:
+    async def cancel(
+        self, stored: StoredTask, canceled: a2a_pb2.StreamResponse, *, over: str = "", call_id: str = ""
+    ) -> Outcome:
         """Cancel a task that nobody runs, or ask its holder to; `over` a holder that does not answer."""
         task_id, scope, keys = stored.task_id, stored.scope, self.keys_of(stored.task_id)
         status = canceled.status_update.status
@@ -247,6 +253,7 @@ class TaskStore:
                 *keys.indexes(scope.tenant, scope.owner, stored.context, stored.state, status.state),
                 keys.ready,
                 keys.purge,
+                keys.held(over or self.replica),
             ],
             [
                 task_id,
@@ -259,16 +266,20 @@ class TaskStore:
                 self._task_ttl_ms,
                 now_ms() + self._task_ttl_ms,
                 now_ms(),
+                call_id or ids.new_id(),
+                keys.purge_row(task_id, scope.tenant, scope.owner, stored.context, status.state),
                 canceled.SerializeToString(),
             ],
         )
         return _outcome(reply)
 
-    async def claim(self, task_id: str) -> int | None:
-        """Claim a turn that waits: the fencing epoch, or None where another replica was faster."""
+    async def claim(self, task_id: str, call_id: str = "") -> int | None:
+        """Claim a turn that waits: the fencing epoch, or None where somebody was faster."""
         keys = self.keys_of(task_id)
         reply = await self._pipeline.script(
-            scripts.CLAIM, [keys.task(task_id), keys.held(self.replica), keys.ready], [task_id, self.replica]
+            scripts.CLAIM,
+            [keys.task(task_id), keys.held(self.replica), keys.ready],
+            [task_id, self.replica, call_id or ids.new_id()],
         )
         return reply[1] if _outcome(reply) is Outcome.CLAIMED else None
 
@@ -288,12 +299,10 @@ class TaskStore:
         )
         return _outcome(reply)
 
-    async def known(self, scope: Scope, dedupe: Dedupe) -> Placed | None:
-        """Where the same message went before, if it did."""
-        shard = self._shard_for(scope, dedupe.message_id)
-        found = await self._pipeline.command(
-            "GET", self._keys[shard].dedupe(scope.tenant, scope.owner, dedupe.message_id)
-        )
+    async def known(self, scope: Scope, dedupe: Dedupe, task_id: str = "") -> Placed | None:
+        """Where the same message went before, if it did: as the first of a task, or to the task `task_id`."""
+        keys = self.keys_of(task_id) if task_id else self._keys[self._shard_for(scope, dedupe.message_id)]
+        found = await self._pipeline.command("GET", keys.dedupe(scope.tenant, scope.owner, dedupe.message_id))
         return None if found is None else _placed([b"KNOWN", found], "", dedupe)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -345,10 +354,19 @@ class TaskStore:
         merged = islice(heapq.merge(*listings, reverse=True), limit)
         return Page([(task_id, stamp) for stamp, task_id in merged], sum(total for total, _ in replies))
 
-    async def waiting(self, keys: Keys, count: int) -> list[str]:
-        """Up to `count` tasks of a shard whose turns wait for a replica, first come first."""
-        found = await self._pipeline.command("ZRANGE", keys.ready, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
-        return [task_id.decode() for task_id in found]
+    async def waiting(self, count: int) -> list[str]:
+        """Up to `count` tasks whose turns wait for a replica, first come first whatever their shard."""
+        now = now_ms()
+        lines = await asyncio.gather(
+            *(
+                self._pipeline.command("ZRANGE", keys.ready, "-inf", now, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
+                for keys in self._keys
+            )
+        )
+        due = sorted(
+            (int(score), task_id) for line in lines for task_id, score in zip(line[::2], line[1::2], strict=True)
+        )
+        return [task_id.decode() for _, task_id in due[:count]]
 
     async def held(self) -> list[str]:
         """The tasks this replica holds."""
@@ -364,21 +382,14 @@ class TaskStore:
         erased = 0
         for keys in self._keys:
             due = await self._pipeline.command("ZRANGE", keys.purge, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
-            for task_id in due:
-                await self._erase(keys, task_id.decode())
+            await asyncio.gather(*(self._erase(keys, row.decode()) for row in due))
             erased += len(due)
         return erased
 
-    async def _erase(self, keys: Keys, task_id: str) -> None:
-        found = await self._pipeline.command("HMGET", keys.task(task_id), "tenant", "owner", "context", "state")
-        if found[0] is None:
-            await self._pipeline.command("ZREM", keys.purge, task_id)
-            return
-        tenant, owner, context = (value.decode() for value in found[:3])
-        state = states.parse(found[3])
-        indexes = keys.indexes(tenant, owner, context, state, state)[:4]
+    async def _erase(self, keys: Keys, row: str) -> None:
+        task_id, indexes = keys.purged(row)
         await self._pipeline.script(
-            scripts.ERASE, [keys.task(task_id), keys.log(task_id), *indexes, keys.purge], [task_id]
+            scripts.ERASE, [keys.task(task_id), keys.log(task_id), *indexes, keys.purge], [task_id, row]
         )
 
     # -- the card ----------------------------------------------------------------------------------------------------
@@ -419,7 +430,7 @@ def _stored(task_id: str, reply: list[bytes | list[list[object]] | None]) -> Sto
         value = reply[at]
         return value if isinstance(value, bytes) else b""
 
-    fold = Fold.from_bytes(raw(14), raw(15))
+    fold = Fold.from_bytes(raw(15), raw(16))
     tail = reply[-1]
     if isinstance(tail, list):
         for event in entries_of(cast("list[tuple[bytes, list[bytes]]]", tail)):
@@ -437,5 +448,6 @@ def _stored(task_id: str, reply: list[bytes | list[list[object]] | None]) -> Sto
         queue=tuple(int(seq) for seq in text(10).split()),
         canceling=bool(raw(11)),
         checkpoint=raw(12) if reply[12] is not None else None,
+        told=int(text(13)),
         fold=fold,
     )
