@@ -157,14 +157,14 @@ async def test_a_client_that_could_not_connect_leaves_nothing_behind() -> None:
     await wait_until(lambda: psutil.Process().num_fds() <= before, "gRPC has closed what it tried")
 
 
-async def test_a_connect_that_is_given_up_leaves_nothing_behind() -> None:
+async def test_a_connect_that_is_given_up_leaves_nothing_behind_when_its_time_is_over() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         target = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
 
         async def give_up() -> None:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await A2AClient.connect(target)
+                    await A2AClient.connect(target, connect_timeout=0.5)
 
         await give_up()
         before = psutil.Process().num_fds()

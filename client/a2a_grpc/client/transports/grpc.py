@@ -135,6 +135,9 @@ def _channel_options(options: Options) -> list[tuple[str, Any]]:
         ("grpc.max_receive_message_length", options.max_receive_bytes),
         ("grpc.initial_reconnect_backoff_ms", _FIRST_RETRY_MS),
         ("grpc.max_reconnect_backoff_ms", _LAST_RETRY_MS),
+        # Despite its name, how long one try may take. gRPC does not stop it when the channel is closed: the socket of a
+        # connect that was given up stays open for this time, 20 s unless told otherwise.
+        ("grpc.min_reconnect_backoff_ms", round(options.connect_timeout * 1000)),
         # Its own connection: gRPC would share one between channels, together with the waiting time after a failure.
         ("grpc.use_local_subchannel_pool", 1),
     ]
