@@ -27,7 +27,8 @@ async def test_a_running_call_ends_within_the_grace_and_new_ones_are_refused() -
     handler = Scripted(unary=unary)
     server = create_server(handler, None, ready(), addr="127.0.0.1:0")
     address = f"127.0.0.1:{await server.start()}"
-    async with grpc.aio.insecure_channel(address) as channel, grpc.aio.insecure_channel(address) as late:
+    own = (("grpc.use_local_subchannel_pool", 1),)  # a connection of its own, not the one that is there
+    async with grpc.aio.insecure_channel(address) as channel, grpc.aio.insecure_channel(address, options=own) as late:
         rpc = A2AServiceStub(channel).GetTask(GET)
         await wait_until(lambda: handler.calls, "the call arrives")
         stopping = asyncio.create_task(server.stop(30))
