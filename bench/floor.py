@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -60,7 +61,7 @@ async def _send_streaming_message(_: a2a_pb2.SendMessageRequest, __: object) -> 
 
 async def _grpc(port: int) -> None:
     send, get = a2a_pb2.SendMessageRequest.FromString, a2a_pb2.GetTaskRequest.FromString
-    handlers = {
+    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "SendMessage": grpc.unary_unary_rpc_method_handler(
             _send_message, send, a2a_pb2.SendMessageResponse.SerializeToString
         ),
