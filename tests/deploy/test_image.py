@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ import yaml
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.settings.source import all_settings
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
 # The last stage is what runs.
-RUNTIME = (DEPLOY / "Dockerfile").read_text().rpartition("\nFROM ")[2].splitlines()
+BUILD, RUNTIME = (
+    stage.splitlines() for stage in (DEPLOY / "Dockerfile").read_text().partition("\nFROM ")[2].split("\nFROM ")
+)
 
 
 def instruction(name: str) -> str:
@@ -26,6 +30,18 @@ def test_user_and_ports_are_those_of_the_manifests() -> None:
     context = pod["securityContext"]
     assert instruction("USER") == f"{context['runAsUser']}:{context['runAsGroup']}"
     assert instruction("EXPOSE").split() == [str(port["containerPort"]) for port in pod["containers"][0]["ports"]]
+
+
+def test_build_has_what_the_wheel_is_made_of() -> None:
+    """An image is built seldom and a wheel's parts change now and then: the two are compared here."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    parts = {"pyproject.toml", *pyproject["project"]["license-files"]}
+    parts |= {pyproject["project"]["readme"]} if "readme" in pyproject["project"] else set()
+    parts |= {package.split("/")[0] for package in pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
+    copied = {source for line in BUILD if line.startswith("COPY ") for source in line.split()[1:-1]}
+    assert copied == parts | {"requirements.txt"}
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == copied
 
 
 def test_settings_are_known() -> None:
