@@ -16,7 +16,7 @@ class LossyLink:
         self._target = target
         self.socket = socket
         self.url = f"unix://{socket}"
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._losing = 0
         self.lost = 0
         """How many answers were lost so far."""
@@ -28,8 +28,9 @@ class LossyLink:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
         requests = asyncio.create_task(self._requests(reader, server_writer))
-        self._tasks.add(requests)
-        requests.add_done_callback(self._tasks.discard)
+        this = asyncio.current_task()
+        assert this is not None
+        self._serving.add(this)
         try:
             while data := await server_reader.read(65536):
                 if self._losing:
@@ -42,8 +43,13 @@ class LossyLink:
             pass
         finally:
             requests.cancel()
+            await asyncio.gather(requests, return_exceptions=True)
             writer.transport.abort()
             server_writer.transport.abort()
+
+    async def ended(self) -> None:
+        """Wait until all connections have ended; the client has closed its own."""
+        await asyncio.gather(*self._serving)
 
     async def _requests(self, reader: asyncio.StreamReader, server_writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -63,4 +69,4 @@ async def lossy(server: StoreServer) -> AsyncIterator[LossyLink]:
             yield link
         finally:
             listener.close()
-            await asyncio.sleep(0)
+            await link.ended()

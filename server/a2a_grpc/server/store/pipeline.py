@@ -64,6 +64,8 @@ class Pipeline:
         self._connector: asyncio.Task[None] | None = None
         self._ticking = False
         self._closed = False
+        self._trouble: str | None = None
+        """Why there is no connection, as far as the log has been told."""
 
     def script(
         self, script: Script, keys: Sequence[str], arguments: Sequence[Argument], timeout: float | None = None
@@ -179,10 +181,12 @@ class Pipeline:
                     async with asyncio.timeout(self._timeout):
                         await link.open(self._pool)
                 except (RedisError, OSError, TimeoutError) as error:
-                    log.debug("cannot connect to the store: %s", error)
+                    if str(error) != self._trouble:
+                        self._trouble = str(error)
+                        log.warning("cannot connect to the store: %s", self._trouble or "it does not answer")
                     await asyncio.sleep(_PAUSE)
                     continue
-                self._link = link
+                self._link, self._trouble = link, None
                 self._resend()
                 return
         finally:

@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import logging
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, cast
@@ -65,9 +66,9 @@ class TaskStore:
             StoreMisconfiguredError: another number of shards, or a server before Redis 7.0.
         """
         info = await self._pipeline.command("INFO", "server")
-        found = [line for line in info.decode().splitlines() if line.startswith("redis_version:")]
-        version = found[0].partition(":")[2] if found else "0"
-        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_SERVER:
+        found = re.search(r"^redis_version:(([0-9]+)\.([0-9]+).*?|.*?)\r?$", info.decode(), re.MULTILINE)
+        version = found[1] if found else "of no version"
+        if not found or not found[2] or (int(found[2]), int(found[3])) < _OLDEST_SERVER:
             raise StoreMisconfiguredError(
                 f"the store is Redis {version}; sharded pub/sub needs Redis 7.0 or Valkey 7.2, or later"
             )
