@@ -226,12 +226,11 @@ class Run:
         """End an interrupted turn, whatever its function does about it."""
         if self._function is not None:
             self._function.cancel()
+        # In a task of its own: whatever the agent's code raises, catches or swallows there, the end is written here.
+        winding_up = asyncio.create_task(self._let_wind_up(reason), name=f"wind-up-{self.writer.task_id}")
+        await asyncio.wait({winding_up}, timeout=self._limits.cancel_grace)
+        winding_up.cancel()
         end: End | None = None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.cancel_grace):
-                await self._function_gone()
-                if reason is _Reason.CANCEL and self._agent.cancel_hook is not None and self._turn is not None:
-                    await self._last_words(self._agent.cancel_hook, self._turn)
         if reason is _Reason.CANCEL:
             end = End(states.CANCELED)
         elif reason is _Reason.TIMEOUT:
@@ -242,6 +241,11 @@ class Run:
                 await self.writer.finish()
         self._over()
 
+    async def _let_wind_up(self, reason: _Reason) -> None:
+        await self._function_gone()
+        if reason is _Reason.CANCEL and self._agent.cancel_hook is not None and self._turn is not None:
+            await self._last_words(self._agent.cancel_hook, self._turn)
+
     async def _function_gone(self) -> None:
         while (function := self._function) is not None:
             await asyncio.wait({function})
@@ -251,7 +255,7 @@ class Run:
             await hook(turn)
         except TurnOverError:
             pass
-        except (Exception, SystemExit):
+        except BaseException:  # nobody waits for more of this task than its end
             log.exception("task %s: the agent's cancel hook failed", self.writer.task_id)
 
     def _over(self) -> None:
