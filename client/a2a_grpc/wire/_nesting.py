@@ -54,6 +54,12 @@ def check_nesting(message: Message, max_nesting: int = DEFAULT_NESTING) -> None:
         raise invalid(*found)
 
 
+def fault(value: Message, max_nesting: int = DEFAULT_NESTING) -> str | None:
+    """What `check_nesting` has against one Value, Struct, ListValue or Timestamp; None for any other message."""
+    check = _CHECKS.get(value.DESCRIPTOR.full_name)
+    return check(value, max_nesting) if check is not None else None
+
+
 _Check = Callable[[Any, int], str | None]
 
 
@@ -67,16 +73,20 @@ class _Step(NamedTuple):
 
 
 def _walk(message: Message, path: str, max_nesting: int, found: list[Violation]) -> None:
-    for name, repeated, is_map, check in _plan(descriptor_of(message)):
+    plan = _plan(descriptor_of(message))
+    # Only what is set costs time: most messages hold no data at all.
+    for descriptor, held in message.ListFields():
+        step = plan.get(descriptor.number)
+        if step is None:
+            continue
+        name, repeated, is_map, check = step
         if not repeated:
-            if message.HasField(name):
-                _look(getattr(message, name), f"{path}{name}", check, max_nesting, found)
+            _look(held, f"{path}{name}", check, max_nesting, found)
         elif is_map:
-            held = getattr(message, name)
             for key in held:
                 _look(held[key], f"{path}{name}[{key}]", check, max_nesting, found)
         else:
-            for index, item in enumerate(getattr(message, name)):
+            for index, item in enumerate(held):
                 _look(item, f"{path}{name}[{index}]", check, max_nesting, found)
 
 
@@ -131,14 +141,14 @@ _CHECKS: Final[dict[str, _Check]] = {
     "google.protobuf.ListValue": _check_data,
     "google.protobuf.Timestamp": _check_timestamp,
 }
-_plans: dict[Descriptor, tuple[_Step, ...]] = {}
+_plans: dict[Descriptor, dict[int, _Step]] = {}
 
 
-def _plan(descriptor: Descriptor) -> tuple[_Step, ...]:
+def _plan(descriptor: Descriptor) -> dict[int, _Step]:
     plan = _plans.get(descriptor)
     if plan is None:
-        _plans[descriptor] = ()  # while it is being made: a type may hold itself
-        plan = _plans[descriptor] = tuple(step for field in descriptor.fields if (step := _step(field)))
+        _plans[descriptor] = {}  # while it is being made: a type may hold itself
+        plan = _plans[descriptor] = {field.number: step for field in descriptor.fields if (step := _step(field))}
     return plan
 
 

@@ -7,6 +7,6 @@ value, within one field; `_nesting` says exactly how, and what else bounds it.
 from a2a_grpc.wire._decode import from_dict, loads
 from a2a_grpc.wire._encode import dumps, to_dict
 from a2a_grpc.wire._json import DuplicateKeys, parse
-from a2a_grpc.wire._nesting import DEFAULT_NESTING, check_nesting
+from a2a_grpc.wire._nesting import DEFAULT_NESTING, check_nesting, fault
 
-__all__ = ["DEFAULT_NESTING", "DuplicateKeys", "check_nesting", "dumps", "from_dict", "loads", "parse", "to_dict"]
+__all__ = ["DEFAULT_NESTING", "DuplicateKeys", "check_nesting", "dumps", "fault", "from_dict", "loads", "parse", "to_dict"]

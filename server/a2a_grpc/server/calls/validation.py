@@ -22,8 +22,8 @@ _MAX_VIOLATIONS = 100
 # Lengths are limited for what becomes part of a key, an index or a log line.
 _IDS = frozenset({"id", "task_id", "context_id", "message_id", "tenant", "page_token"})
 _PAGE_TOKEN_LENGTH = 1024
-# The tenant is part of a path, and the ids of path and body come back in errors and logs.
-_PLAIN = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.Timestamp"})
+# Free-form data and times: `protojson` knows what they may hold.
+_FREE = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.Timestamp"})
 
 
 class Validator:
@@ -41,9 +41,8 @@ class Validator:
                 f"The message has {request.ByteSize()} bytes; this service takes {self._max_message_bytes}. "
                 "Send large content by url."
             )
-        protojson.check_nesting(request, self._max_nesting)
         violations: list[Violation] = []
-        _check(request, "", self._max_id_length, violations)
+        _check(request, "", self._max_id_length, self._max_nesting, violations)
         rules = _RULES.get(request.DESCRIPTOR.name)
         if rules is not None:
             violations.extend(rules(request))
@@ -57,6 +56,8 @@ class _Field(NamedTuple):
     name: str
     repeated: bool
     message: bool
+    free: bool
+    """Free-form data, or a time: what it may hold is said in `protojson`."""
     enum: EnumDescriptor | None
     max_length: int | None
 
@@ -78,16 +79,17 @@ def _type(descriptor: Descriptor, max_id_length: int) -> _Type:
         if field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]:
             required[field.name] = "at least one is required" if field.is_repeated else "is required"
         of = field.message_type
-        walked = of is not None and not of.GetOptions().map_entry and of.full_name not in _PLAIN
+        free = of is not None and of.full_name in _FREE
+        walked = of is not None and not of.GetOptions().map_entry and not free
         max_length = _PAGE_TOKEN_LENGTH if field.name == "page_token" else max_id_length
-        if walked or field.enum_type or field.name in _IDS:
+        if walked or free or field.enum_type or field.name in _IDS:
             fields[field.number] = _Field(
-                field.name, field.is_repeated, walked, field.enum_type, max_length if field.name in _IDS else None
+                field.name, field.is_repeated, walked, free, field.enum_type, max_length if field.name in _IDS else None
             )
     return _Type(required, fields, descriptor is a2a_pb2.Part.DESCRIPTOR)
 
 
-def _check(message: Message, path: str, max_id_length: int, found: list[Violation]) -> None:
+def _check(message: Message, path: str, max_id_length: int, max_nesting: int, found: list[Violation]) -> None:
     """Add to `found` what the schema has against `message`. Only fields that are set cost time."""
     required, fields, is_part = _type(message.DESCRIPTOR, max_id_length)
     missing = dict(required) if required else required
@@ -96,13 +98,16 @@ def _check(message: Message, path: str, max_id_length: int, found: list[Violatio
         field = fields.get(descriptor.number)
         if field is None:
             continue
-        name, repeated, is_message, enum, max_length = field
+        name, repeated, is_message, free, enum, max_length = field
         if is_message:
             if repeated:
                 for at, item in enumerate(value):
-                    _check(item, f"{path}{name}[{at}].", max_id_length, found)
+                    _check(item, f"{path}{name}[{at}].", max_id_length, max_nesting, found)
             else:
-                _check(value, f"{path}{name}.", max_id_length, found)
+                _check(value, f"{path}{name}.", max_id_length, max_nesting, found)
+        elif free:
+            if (problem := protojson.fault(value, max_nesting)) is not None:
+                found.append(Violation(path + name, problem))
         elif enum is not None:
             if value not in enum.values_by_number:
                 found.append(Violation(path + name, f"{value} is not a value of {enum.name}"))
@@ -132,11 +137,6 @@ def _history_length(message: _WithHistory, path: str = "") -> Iterator[Violation
 def _list(request: a2a_pb2.ListTasksRequest) -> Iterator[Violation]:
     if request.HasField("page_size") and not 1 <= request.page_size <= MAX_PAGE_SIZE:
         yield Violation("page_size", f"must be between 1 and {MAX_PAGE_SIZE}, got {request.page_size}")
-    if request.HasField("status_timestamp_after"):
-        try:
-            request.status_timestamp_after.ToJsonString()
-        except ValueError:
-            yield Violation("status_timestamp_after", "is no time between the years 1 and 9999")
     yield from _history_length(request)
 
 
