@@ -9,4 +9,14 @@ from a2a_grpc.wire._encode import dumps, to_dict
 from a2a_grpc.wire._json import DuplicateKeys, parse
 from a2a_grpc.wire._nesting import DEFAULT_NESTING, check_nesting, fault
 
-__all__ = ["DEFAULT_NESTING", "DuplicateKeys", "check_nesting", "dumps", "fault", "from_dict", "loads", "parse", "to_dict"]
+__all__ = [
+    "DEFAULT_NESTING",
+    "DuplicateKeys",
+    "check_nesting",
+    "dumps",
+    "fault",
+    "from_dict",
+    "loads",
+    "parse",
+    "to_dict",
+]

@@ -82,6 +82,11 @@ class Writer:
             raise TurnOverError(f"the task has ended: {states.name(self.state)}")
 
     @property
+    def ended(self) -> bool:
+        """The task has ended, and its end is stored."""
+        return self._stored_state in states.TERMINAL
+
+    @property
     def crowded(self) -> bool:
         """So much waits to be stored that a writer should wait for `room`."""
         return len(self._pending) >= _MAX_PENDING

@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hiredis import ReplyError, pack_command
@@ -40,6 +41,7 @@ _TRANSIENT = (
 _ELSEWHERE = ("READONLY", "MASTERDOWN", "UNBLOCKED")
 _PAUSE = 0.05
 _TICK = 0.1
+_STEADY = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +51,8 @@ class _Call:
     reply: asyncio.Future[Any]
     deadline: float
     sent: float = 0.0
+    loaded: bool = False
+    """Its script was loaded for it."""
 
 
 class Pipeline:
@@ -61,8 +65,10 @@ class Pipeline:
         self._link: Link | None = None
         self._sent: deque[_Call] = deque()
         self._waiting: deque[_Call] = deque()
+        self._loading: set[str] = set()
         self._connector: asyncio.Task[None] | None = None
         self._ticking = False
+        self._opened = float("-inf")
         self._closed = False
         self._trouble: str | None = None
         """Why there is no connection, as far as the log has been told."""
@@ -131,21 +137,36 @@ class Pipeline:
             call.reply.set_result(reply)
 
     def _on_error(self, call: _Call, error: str) -> None:
+        if call.reply.done():
+            return
         if call.script is not None and error.startswith("NOSCRIPT"):
             # The server never saw it, or has forgotten it after a restart or a failover.
             self._load(call.script)
-            self._again(call)
+            if call.loaded:
+                self._later(call)
+            else:
+                call.loaded = True
+                self._again(call)
         elif error.startswith(_TRANSIENT):
             if error.startswith(_ELSEWHERE) and self._link is not None:
                 self._link.abort()
-            self._waiting.append(call)
-            asyncio.get_running_loop().call_later(_PAUSE, self._resend)
-        elif not call.reply.done():
+            self._later(call)
+        else:
             call.reply.set_exception(ResponseError(error))
 
     def _load(self, script: Script) -> None:
-        loading = self._call(("SCRIPT", "LOAD", script.source), None, None)
-        loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if script.sha not in self._loading:
+            self._loading.add(script.sha)
+            self._call(("SCRIPT", "LOAD", script.source), None, None).add_done_callback(partial(self._loaded, script))
+
+    def _loaded(self, script: Script, loading: asyncio.Future[Any]) -> None:
+        self._loading.discard(script.sha)
+        if not loading.cancelled() and (error := loading.exception()) is not None:
+            log.warning("the store does not take the script %s: %s", script.name, error)
+
+    def _later(self, call: _Call) -> None:
+        self._waiting.append(call)
+        asyncio.get_running_loop().call_later(_PAUSE, self._resend)
 
     def _again(self, call: _Call) -> None:
         if self._link is not None:
@@ -175,6 +196,9 @@ class Pipeline:
 
     async def _connected(self) -> None:
         try:
+            if asyncio.get_running_loop().time() - self._opened < _STEADY:
+                # It was lost as soon as it was made: whoever refuses us is not to be asked without a pause.
+                await asyncio.sleep(_PAUSE)
             while self._waiting:
                 link = Link(self._on_reply, self._on_lost)
                 try:
@@ -187,6 +211,7 @@ class Pipeline:
                     await asyncio.sleep(_PAUSE)
                     continue
                 self._link, self._trouble = link, None
+                self._opened = asyncio.get_running_loop().time()
                 self._resend()
                 return
         finally:
