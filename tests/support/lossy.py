@@ -17,13 +17,13 @@ class LossyLink:
         self.socket = socket
         self.url = f"unix://{socket}"
         self._serving: set[asyncio.Task[None]] = set()
-        self._losing = 0
+        self._passing: int | None = None
         self.lost = 0
         """How many answers were lost so far."""
 
-    def lose(self, answers: int = 1) -> None:
-        """Throw away the next bytes that the server sends, and cut the connection there; so many times."""
-        self._losing = answers
+    def lose_after(self, passing: int) -> None:
+        """Let so many more answers pass; throw the next one away and cut its connection."""
+        self._passing = passing
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
@@ -33,10 +33,12 @@ class LossyLink:
         self._serving.add(this)
         try:
             while data := await server_reader.read(65536):
-                if self._losing:
-                    self._losing -= 1
-                    self.lost += 1
-                    break
+                if self._passing is not None:
+                    self._passing -= 1
+                    if self._passing < 0:
+                        self._passing = None
+                        self.lost += 1
+                        break
                 writer.write(data)
                 await writer.drain()
         except OSError:
