@@ -78,17 +78,41 @@ class Fold:
     both `Task` messages: their serialised forms, one after the other, are the serialised task.
     """
 
-    __slots__ = ("_positions", "artifacts", "head")
+    __slots__ = ("_artifacts", "_head", "_positions", "_snapshot")
 
-    def __init__(self, head: a2a_pb2.Task | None = None, artifacts: a2a_pb2.Task | None = None) -> None:
-        self.head = head if head is not None else a2a_pb2.Task()
-        self.artifacts = artifacts if artifacts is not None else a2a_pb2.Task()
+    def __init__(self, head: a2a_pb2.Task | None = None) -> None:
+        """`head` is a task without artifacts, from now on the fold's own."""
+        self._head = head if head is not None else a2a_pb2.Task()
+        self._artifacts = a2a_pb2.Task()
         self._positions: dict[str, int] | None = None
+        self._snapshot: tuple[bytes, bytes] | None = None
+        """What the two are still to be parsed from: most tasks that are read are only passed on."""
 
     @classmethod
     def from_bytes(cls, head: bytes, artifacts: bytes) -> "Fold":
         """The fold that stands at a snapshot made by `to_bytes`."""
-        return cls(a2a_pb2.Task.FromString(head), a2a_pb2.Task.FromString(artifacts))
+        fold = cls()
+        fold._snapshot = (head, artifacts)
+        return fold
+
+    @property
+    def head(self) -> a2a_pb2.Task:
+        """The task without its artifacts."""
+        if self._snapshot is not None:
+            self._parse(*self._snapshot)
+        return self._head
+
+    @property
+    def artifacts(self) -> a2a_pb2.Task:
+        """A task with nothing but the artifacts."""
+        if self._snapshot is not None:
+            self._parse(*self._snapshot)
+        return self._artifacts
+
+    def _parse(self, head: bytes, artifacts: bytes) -> None:
+        self._snapshot = None
+        self._head.ParseFromString(head)
+        self._artifacts.ParseFromString(artifacts)
 
     def to_bytes(self) -> tuple[bytes, bytes]:
         """The snapshot: the serialised head and the serialised artifacts."""
@@ -107,8 +131,11 @@ class Fold:
 
     def write(self, task: a2a_pb2.Task) -> None:
         """Make `task` a copy of the whole task."""
-        task.CopyFrom(self.head)
-        task.MergeFrom(self.artifacts)
+        if self._snapshot is not None:
+            task.ParseFromString(b"".join(self._snapshot))
+        else:
+            task.CopyFrom(self._head)
+            task.MergeFrom(self._artifacts)
 
     def apply(self, response: a2a_pb2.StreamResponse) -> None:
         """Fold one entry. A replaced status message moves into the history once (3.7)."""

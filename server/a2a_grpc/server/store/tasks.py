@@ -422,33 +422,27 @@ def _placed(reply: list[bytes | int], task_id: str, dedupe: Dedupe) -> Placed:
     return Placed(outcome=outcome, task_id=task_id)
 
 
-def _stored(task_id: str, reply: list[bytes | list[list[object]] | None]) -> StoredTask:
-    def text(at: int) -> str:
-        value = reply[at]
-        return value.decode() if isinstance(value, bytes) else ""
-
-    def raw(at: int) -> bytes:
-        value = reply[at]
-        return value if isinstance(value, bytes) else b""
-
-    fold = Fold.from_bytes(raw(15), raw(16))
-    tail = reply[-1]
-    if isinstance(tail, list):
-        for event in entries_of(cast("list[tuple[bytes, list[bytes]]]", tail)):
+def _stored(task_id: str, reply: list[Any]) -> StoredTask:
+    """The task in the reply of the script `read`: what every task has, what some have (or None), and the log's tail."""
+    tenant, owner, context, state, _, seq, epoch, holder, attempt, turn, queue, *some = reply
+    cancel, checkpoint, told, _, head, artifacts, *tail = some
+    fold = Fold.from_bytes(head or b"", artifacts or b"")
+    if tail:
+        for event in entries_of(tail[0]):
             fold.apply(event.response)
     return StoredTask(
         task_id=task_id,
-        scope=Scope(tenant=text(0), owner=text(1)),
-        context=text(2),
-        state=states.parse(text(3)),
-        seq=int(text(5)),
-        epoch=int(text(6)),
-        holder=text(7),
-        attempt=int(text(8)),
-        turn=int(text(9)),
-        queue=tuple(int(seq) for seq in text(10).split()),
-        canceling=bool(raw(11)),
-        checkpoint=raw(12) if reply[12] is not None else None,
-        told=int(text(13)),
+        scope=Scope(tenant.decode(), owner.decode()),
+        context=context.decode(),
+        state=states.parse(state),
+        seq=int(seq),
+        epoch=int(epoch),
+        holder=holder.decode(),
+        attempt=int(attempt),
+        turn=int(turn),
+        queue=tuple(int(waiting) for waiting in queue.split()) if queue else (),
+        canceling=cancel is not None,
+        checkpoint=checkpoint,
+        told=int(told),
         fold=fold,
     )
