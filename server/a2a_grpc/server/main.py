@@ -41,6 +41,7 @@ from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 log = logging.getLogger("a2a_grpc.server")
 
@@ -92,8 +93,6 @@ def _run(compose: Any) -> int:
     except SettingsError as error:
         return _complain(error.problems)
     logs.configure(settings.process.log_level, settings.process.log_format)
-    for warning in settings.warnings:
-        log.warning("%s", warning)
     spare_the_collector()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -103,6 +102,11 @@ def _run(compose: Any) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        log.warning("%s", warning)
 
 
 def _loop_factory() -> Any:
@@ -120,6 +124,7 @@ def _complain(problems: Sequence[str]) -> int:
 
 
 async def _serve(settings: Settings, agent: Agent) -> None:
+    _warn(settings.warnings)
     keys = ApiKeys(settings.auth.api_keys.digests, settings.auth.api_key_header)
     card = _public_card(settings, agent, keys)
     async with AsyncExitStack() as stack:
@@ -180,6 +185,8 @@ async def _serve(settings: Settings, agent: Agent) -> None:
 
 
 async def _gateway(settings: Settings, target: str) -> None:
+    # The card and the credentials are the upstream's business.
+    _warn(settings.unknown)
     async with AsyncExitStack() as stack:
         readiness = Readiness()
         upstream = Upstream(target, readiness)
@@ -205,6 +212,9 @@ def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.Age
     """
     card = with_interfaces(agent.card, settings.public_grpc_addr, settings.public_http_url)
     card.capabilities.push_notifications = False
+    card.capabilities.extensions.add(
+        uri=EVENT_SEQUENCE, description="Numbers each streamed event in its metadata, for bindings without event ids."
+    )
     keys.declare(card)
     problems = validate(card)
     if problems:

@@ -1,6 +1,6 @@
 """`Turn`: what an agent's function is given. One turn is one run of the agent on one message."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from google.protobuf import json_format
@@ -11,6 +11,10 @@ from a2a_grpc.server.agents.ends import TurnOverError
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
+from a2a_grpc.wire import protojson
+
+# The setting is for what callers send. What stock parsers can read bounds it in any case, and nothing else has to.
+_MAX_NESTING = 100
 
 Words: TypeAlias = str | a2a_pb2.Message | a2a_pb2.Part | Sequence[a2a_pb2.Part]
 """What an agent says: a text, or parts, or a whole message whose ids are filled in."""
@@ -71,8 +75,9 @@ class Inbox:
 class Turn:
     """One run of the agent on one message, and the only way in which it answers.
 
-    Every method that writes raises `TurnOverError` once the turn has ended. Events are stored in the order they were
-    written; a writing method returns as soon as there is room for more, `flush` waits until all is stored.
+    Every method that writes raises `TurnOverError` once the turn has ended, and ValueError for content that no caller
+    could read: none at all, data that nests too deep, a number that is not finite. Events are stored in the order they
+    were written; a writing method returns as soon as there is room for more, `flush` waits until all is stored.
     """
 
     def __init__(
@@ -233,7 +238,7 @@ class Turn:
         return await self.sink.task(task_id)
 
     def say(self, words: Words) -> a2a_pb2.Message:
-        """A message of the agent in this task and context."""
+        """A message of the agent in this task and context. Raises: ValueError for content that no caller could read."""
         message = a2a_pb2.Message()
         match words:
             case str():
@@ -244,6 +249,11 @@ class Turn:
                 message.parts.append(words)
             case _:
                 message.parts.extend(words)
+        if not isinstance(words, str):
+            if not message.parts:
+                raise ValueError("a message needs at least one part")
+            _check_parts(message.parts)
+            _check_data(message.metadata)
         message.role = a2a_pb2.ROLE_AGENT
         message.message_id = message.message_id or ids.new_id()
         message.context_id = self.context_id
@@ -278,10 +288,12 @@ def _parts(
     filename: str,
 ) -> list[a2a_pb2.Part]:
     made = list(parts)
+    _check_parts(made)
     if text is not None:
         made.append(a2a_pb2.Part(text=text, media_type=media_type, filename=filename))
     if data is not None:
         value = json_format.ParseDict(data, Value())
+        _check_data(value)
         made.append(a2a_pb2.Part(data=value, media_type=media_type, filename=filename))
     if raw is not None:
         made.append(a2a_pb2.Part(raw=raw, media_type=media_type, filename=filename))
@@ -293,4 +305,24 @@ def _parts(
 
 
 def _struct(metadata: dict[str, Any] | None) -> Struct | None:
-    return None if metadata is None else json_format.ParseDict(metadata, Struct())
+    if metadata is None:
+        return None
+    struct = json_format.ParseDict(metadata, Struct())
+    _check_data(struct)
+    return struct
+
+
+def _check_parts(parts: Iterable[a2a_pb2.Part]) -> None:
+    """Hold an agent to what callers are held to. Raises: ValueError."""
+    for part in parts:
+        if part.WhichOneof("content") is None:
+            raise ValueError("a part needs content: text, data, raw or url")
+        _check_data(part.data)
+        _check_data(part.metadata)
+
+
+def _check_data(value: Value | Struct) -> None:
+    """Refuse what some caller cannot read: stock parsers stop at a depth, and JSON has no NaN. Raises: ValueError."""
+    problem = protojson.fault(value, _MAX_NESTING)
+    if problem is not None:
+        raise ValueError(f"data {problem}")

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from google.protobuf.message import Message
 
+from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.current import Current
@@ -12,6 +13,7 @@ from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE, set_sequence
 
 # The order in which a call meets the steps, outermost first. Each class says what must come before it.
 CHAIN: tuple[type[steps.Step], ...] = (
@@ -62,9 +64,10 @@ class Pipeline:
             for step in self._chain:
                 entered += 1
                 await step.enter(current)
+            numbered = EVENT_SEQUENCE in current.extensions
             async with aclosing(self._operations.streams[method](request, _caller(current))) as events:
                 async for event in events:
-                    yield event
+                    yield _numbered(event) if numbered and event.seq else event
         except BaseException as error:
             await self._leave(current, entered, error)
             raise  # not reached: _leave raises what the caller is to see
@@ -79,6 +82,14 @@ class Pipeline:
                 outcome = await step.leave(current, outcome)
         if outcome is not None:
             raise outcome from (error if outcome is not error else outcome.__cause__)
+
+
+def _numbered(event: Event) -> Event:
+    """The event with its number in its metadata. A copy: other streams share the original."""
+    response = a2a_pb2.StreamResponse()
+    response.CopyFrom(event.response)
+    set_sequence(response, event.seq)
+    return Event(event.seq, response)
 
 
 def _caller(current: Current) -> Caller:

@@ -344,8 +344,7 @@ class Engine:
             self._wake_up.set()
         if self._runs.get(task_id) is run:
             del self._runs[task_id]
-            # Of a task that has ended nothing is to come: its followers have the end, or read it in the log.
-            if self._tail.run_ends(task_id) and not run.writer.ended:
+            if self._tail.run_ends(task_id, ended=run.writer.ended):
                 self._spawn(self._tail.go_on(task_id), f"go-on-{task_id}")
 
     def _woken(self, data: bytes | None) -> None:

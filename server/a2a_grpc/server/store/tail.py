@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, cast
 
@@ -156,6 +156,10 @@ class LogTail:
         self._topics: dict[str, _Topic] = {}
         self._watches: dict[str, Callable[[bytes | None], None]] = {}
         self._subscribed: dict[str, asyncio.Future[None]] = {}
+        self._asked: Counter[str] = Counter()
+        """How many confirmations are still to come, by channel: only the last one counts."""
+        self._interrupted: set[str] = set()
+        """Channels on which something may have been missed since they were last subscribed."""
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
         self.connected = False
@@ -172,7 +176,10 @@ class LogTail:
         await self._client.aclose()
 
     def watch(self, channel: str, callback: Callable[[bytes | None], None]) -> None:
-        """Call `callback` with each message of `channel`, and with None after a connection in which some were lost."""
+        """Call `callback` with each message of `channel`, and with None when others may have been missed before.
+
+        To be called before `start`.
+        """
         self._watches[channel] = callback
 
     @contextlib.asynccontextmanager
@@ -195,7 +202,10 @@ class LogTail:
 
     def run_begins(self, task_id: str) -> None:
         """From now on the events of `task_id` come through `publish`."""
-        self._topic(task_id).local = True
+        topic = self._topic(task_id)
+        topic.local = True
+        # What began the run may still be on its way over the channel, to which nobody listens any more.
+        topic.doubt()
 
     def followed(self, task_id: str) -> bool:
         """Whether anybody in this process follows `task_id`."""
@@ -208,24 +218,33 @@ class LogTail:
         if topic is not None:
             topic.offer(events)
 
-    def run_ends(self, task_id: str) -> bool:
-        """The task no longer runs here; True where followers stay, who need `go_on` then."""
+    def run_ends(self, task_id: str, *, ended: bool) -> bool:
+        """The task no longer runs here; True where `go_on` is needed then.
+
+        Of a task that has `ended` nothing is to come: its followers have the end, or read it in the log.
+        """
         topic = self._topics.get(task_id)
         if topic is None:
             return False
         topic.local = False
-        if not topic.followers:
-            del self._topics[task_id]
-            return False
-        return True
+        if topic.followers:
+            return not ended
+        if topic.channel in self._subscribed:
+            return True
+        del self._topics[task_id]
+        return False
 
     async def go_on(self, task_id: str) -> None:
         """Let the followers of a task that no longer runs here go on over its channel."""
         topic = self._topics.get(task_id)
-        if topic is not None and topic.followers and not topic.local:
+        if topic is None or topic.local:
+            return
+        if topic.followers:
             with contextlib.suppress(StoreUnavailableError):
                 await self._ensure_subscribed(topic.channel)
             topic.doubt()
+        else:
+            await self._tidy(topic)
 
     def _topic(self, task_id: str) -> _Topic:
         topic = self._topics.get(task_id)
@@ -237,6 +256,7 @@ class LogTail:
         if topic.followers or topic.local or self._topics.get(topic.task_id) is not topic:
             return
         del self._topics[topic.task_id]
+        self._interrupted.discard(topic.channel)
         if self._subscribed.pop(topic.channel, None) is not None and self._pubsub is not None:
             with contextlib.suppress(RedisError, OSError):
                 await self._pubsub.sunsubscribe(topic.channel)
@@ -245,7 +265,8 @@ class LogTail:
         confirmed = self._subscribed.get(channel)
         if confirmed is None:
             confirmed = self._subscribed[channel] = asyncio.get_running_loop().create_future()
-            if self._pubsub is not None and self.connected:
+            if self._pubsub is not None:
+                self._asked[channel] += 1
                 with contextlib.suppress(RedisError, OSError):
                     await self._pubsub.ssubscribe(channel)
         try:
@@ -272,15 +293,18 @@ class LogTail:
             await asyncio.sleep(_RECONNECT_PAUSE)
 
     async def _read_connection(self) -> None:
-        pubsub = self._pubsub = self._client.pubsub()
+        pubsub = self._client.pubsub()
         try:
-            wanted = [*self._watches, *self._subscribed]
-            await pubsub.ssubscribe(*wanted)
-            self.connected = True
-            # Whatever was published while there was no connection is lost: everybody looks into the log.
-            self._doubt_all()
-            for callback in self._watches.values():
-                callback(None)
+            sent: set[str] = set()
+            while (wanted := {*self._watches, *self._subscribed}) != sent:
+                # Followers come and go while this waits.
+                if new := wanted - sent:
+                    self._asked.update(new)
+                    await pubsub.ssubscribe(*new)
+                if gone := sent - wanted:
+                    await pubsub.sunsubscribe(*gone)
+                sent = wanted
+            self._pubsub = pubsub
             quiet = False
             while True:
                 message = await pubsub.get_message(timeout=_QUIET)
@@ -295,6 +319,8 @@ class LogTail:
                     await pubsub.ping()
         finally:
             self._pubsub = None
+            self._asked.clear()
+            self._interrupted.update(self._subscribed)
             for channel in list(self._subscribed):
                 if self._subscribed[channel].done():
                     self._subscribed[channel] = asyncio.get_running_loop().create_future()
@@ -309,18 +335,35 @@ class LogTail:
         raw = message["channel"]
         channel = raw.decode() if isinstance(raw, bytes) else str(raw)
         if message["type"] == "ssubscribe":
-            confirmed = self._subscribed.get(channel)
-            if confirmed is not None and not confirmed.done():
-                confirmed.set_result(None)
+            self._confirm(channel)
         elif message["type"] == "smessage":
             data = cast("bytes", message["data"])
             callback = self._watches.get(channel)
             if callback is not None:
                 callback(data)
                 return
-            topic = self._topics.get(channel.rpartition(":")[2])
+            topic = self._topic_of(channel)
             if topic is not None and not topic.local:
                 topic.offer(unpack(data))
+
+    def _confirm(self, channel: str) -> None:
+        self._asked[channel] -= 1
+        if self._asked[channel] > 0:
+            return
+        del self._asked[channel]
+        self.connected = True
+        confirmed = self._subscribed.get(channel)
+        if confirmed is not None and not confirmed.done():
+            confirmed.set_result(None)
+        # Only now that nothing more can be missed is it time to look for what was.
+        if channel in self._watches:
+            self._watches[channel](None)
+        elif channel in self._interrupted and (topic := self._topic_of(channel)) is not None:
+            topic.doubt()
+        self._interrupted.discard(channel)
+
+    def _topic_of(self, channel: str) -> _Topic | None:
+        return self._topics.get(channel.rpartition(":")[2])
 
 
 def unpack(data: bytes) -> list[Event]:
