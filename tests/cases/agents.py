@@ -5,6 +5,9 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
+
+from google.protobuf import struct_pb2
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Fail, Reject, Turn
@@ -78,6 +81,47 @@ async def _large(turn: Turn, rest: str) -> None:
     await turn.artifact("large", text="x" * int(rest))
 
 
+async def _nested(turn: Turn, rest: str) -> None:
+    """`nested WHERE LEVELS`: content of its own in so many lists."""
+    where, levels = rest.split(" ")
+    value: Any = 1
+    for _ in range(int(levels)):
+        value = [value]
+    match where:
+        case "artifact":
+            await turn.artifact("nested", data=value)
+        case "stream":
+            await turn.stream("nested", data=value)
+        case "metadata":
+            await turn.artifact("nested", text="x", metadata={"deep": value})
+        case "parts":
+            await turn.artifact("nested", parts=[a2a_pb2.Part(data=nested_value(int(levels)))])
+        case "status":
+            await turn.working(a2a_pb2.Part(data=nested_value(int(levels))))
+
+
+def nested_value(levels: int) -> struct_pb2.Value:
+    """1 in so many lists."""
+    value = struct_pb2.Value(number_value=1)
+    for _ in range(levels):
+        value = struct_pb2.Value(list_value=struct_pb2.ListValue(values=[value]))
+    return value
+
+
+async def _number(turn: Turn, rest: str) -> None:
+    """`number WHERE NUMBER`: a number as Python reads it, in data of its own."""
+    where, number = rest.split(" ")
+    match where:
+        case "artifact":
+            await turn.artifact("number", data={"number": float(number)})
+        case "parts":
+            await turn.artifact("number", parts=[a2a_pb2.Part(data=struct_pb2.Value(number_value=float(number)))])
+        case "metadata":
+            await turn.artifact("number", text="x", metadata={"number": float(number)})
+        case "status":
+            await turn.working(a2a_pb2.Part(data=struct_pb2.Value(number_value=float(number))))
+
+
 async def _listen(turn: Turn, rest: str) -> None:
     """`listen N`: takes N messages while it runs, and gives each back."""
     await turn.working()
@@ -140,6 +184,18 @@ async def _write_nothing(turn: Turn) -> None:
     await turn.artifact("empty")
 
 
+async def _write_an_empty_part(turn: Turn) -> None:
+    await turn.artifact("empty", parts=[a2a_pb2.Part()])
+
+
+async def _say_an_empty_part(turn: Turn) -> None:
+    await turn.working(a2a_pb2.Part(media_type="text/plain"))
+
+
+async def _say_nothing(turn: Turn) -> None:
+    await turn.working([])
+
+
 async def _write_after_the_end(turn: Turn) -> None:
     await turn.complete("that was all")
     await turn.artifact("late", text="late")
@@ -173,6 +229,9 @@ ENDS: dict[str, Callable[[Turn], Awaitable[None]]] = {
     "recursion": _recurse,
     "encoding": _write_nothing_utf8,
     "nothing": _write_nothing,
+    "empty part": _write_an_empty_part,
+    "empty words": _say_an_empty_part,
+    "no words": _say_nothing,
     "late": _write_after_the_end,
     "hang": _hang,
     "swallow": _hang_and_swallow,
@@ -250,6 +309,8 @@ WORDS: dict[str, Act] = {
     "linger": _linger,
     "approve": _approve,
     "large": _large,
+    "nested": _nested,
+    "number": _number,
     "listen": _listen,
     "exclusive": _exclusive,
     "effects": _effects,

@@ -19,9 +19,9 @@ ENV = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def pair(pair_pool: PairPool) -> Pair:
-    """The two replicas that most cases share, and their store. A test that breaks them leaves them to be repaired."""
+    """The two replicas that most cases share, and their store. Tests that break something have their own."""
     return pair_pool.get(AGENT, ENV)
 
 
