@@ -1,4 +1,4 @@
-"""A connection to a store that carries requests and, when told to, loses their answers."""
+"""A connection to a store that, when told to, loses answers or keeps requests back."""
 
 import asyncio
 import contextlib
@@ -18,12 +18,24 @@ class LossyLink:
         self.url = f"unix://{socket}"
         self._serving: set[asyncio.Task[None]] = set()
         self._passing: int | None = None
+        self._open = asyncio.Event()
+        self._open.set()
+        self.held = 0
+        """How many requests wait since `hold`."""
         self.lost = 0
         """How many answers were lost so far."""
 
     def lose_after(self, passing: int) -> None:
         """Let so many more answers pass; throw the next one away and cut its connection."""
         self._passing = passing
+
+    def hold(self) -> None:
+        """Keep requests and answers back from now on, until `let_go`."""
+        self._open.clear()
+        self.held = 0
+
+    def let_go(self) -> None:
+        self._open.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._target)
@@ -39,6 +51,7 @@ class LossyLink:
                         self._passing = None
                         self.lost += 1
                         break
+                await self._open.wait()
                 writer.write(data)
                 await writer.drain()
         except OSError:
@@ -54,11 +67,16 @@ class LossyLink:
         await asyncio.gather(*self._serving)
 
     async def _requests(self, reader: asyncio.StreamReader, server_writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        try:
             while data := await reader.read(65536):
+                self.held += not self._open.is_set()
+                await self._open.wait()
                 server_writer.write(data)
                 await server_writer.drain()
-            server_writer.write_eof()
+        except OSError:
+            pass
+        finally:
+            server_writer.close()
 
 
 @contextlib.asynccontextmanager
@@ -70,5 +88,6 @@ async def lossy(server: StoreServer) -> AsyncIterator[LossyLink]:
         try:
             yield link
         finally:
+            link.let_go()
             listener.close()
             await link.ended()

@@ -19,6 +19,8 @@ class Link(asyncio.Protocol):
         self._on_reply = on_reply
         self._on_lost = on_lost
         self._reader = Reader()
+        self.heard = 0.0
+        """When the server last sent something, by the loop's clock."""
         self._transport: asyncio.Transport | None = None
         # The transport is closed with its writer when that is collected.
         self._writer: asyncio.StreamWriter | None = None
@@ -62,6 +64,7 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand out the replies that are complete."""
+        self.heard = asyncio.get_running_loop().time()
         self._reader.feed(data)
         while (reply := self._reader.gets()) is not False:
             self._on_reply(reply)

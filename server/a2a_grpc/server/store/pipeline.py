@@ -235,7 +235,8 @@ class Pipeline:
         """Give up the calls whose time is over, and a connection that is silent for too long."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if self._link is not None and self._sent and now - self._sent[0].sent > self._timeout:
+        # A long answer is no silence, nor is one that this process is too busy to read.
+        if self._link and self._sent and now - max(self._sent[0].sent, self._link.heard) > self._timeout:
             log.warning("the store is silent for %.1f s; connecting anew", self._timeout)
             self._link.abort()
         self._waiting = deque(call for call in self._waiting if not _expired(call, now))
