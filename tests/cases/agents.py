@@ -205,6 +205,10 @@ async def _hang(_: Turn) -> None:
     await asyncio.sleep(FOREVER)
 
 
+async def _block_a_thread(_: Turn) -> None:
+    await asyncio.to_thread(time.sleep, FOREVER)
+
+
 async def _hang_and_swallow(_: Turn) -> None:
     """Never returns by itself, and takes a cancellation for something to be handled."""
     while True:
@@ -235,6 +239,7 @@ ENDS: dict[str, Callable[[Turn], Awaitable[None]]] = {
     "late": _write_after_the_end,
     "hang": _hang,
     "swallow": _hang_and_swallow,
+    "thread": _block_a_thread,
     "fail": lambda _: _raise(Fail("it did not work out")),
     "reject": lambda _: _raise(Reject("not this one")),
     "complete": lambda turn: turn.complete("done"),

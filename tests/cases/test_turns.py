@@ -117,7 +117,7 @@ OUTCOMES = {
 
 def skill(how: str) -> str:
     """What has no end by itself is given a limit."""
-    return "hasty " if how in {"hang", "swallow"} else ""
+    return "hasty " if how in {"hang", "swallow", "thread"} else ""
 
 
 @pytest.mark.parametrize("how", OUTCOMES)

@@ -5,7 +5,10 @@ import contextlib
 import gc
 import logging
 import signal
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
@@ -17,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _PROBE_INTERVAL = 1.0
 _PURGE_INTERVAL = 5.0
+_PARTING = 1.0
+_WORKERS = "a2a-worker"
 
 
 def spare_the_collector() -> None:
@@ -90,6 +95,33 @@ async def purge_forever(store: TaskStore) -> None:
             continue
         except Exception:
             log.exception("purging failed")
+
+
+def worker_threads() -> ThreadPoolExecutor:
+    """The threads for blocking calls, an agent's among them; `part` knows them by their names."""
+    return ThreadPoolExecutor(thread_name_prefix=_WORKERS)
+
+
+async def part(workers: ThreadPoolExecutor) -> list[str]:
+    """Cancel what is still at work when everything is closed, and name what goes on all the same after a moment.
+
+    That is an agent's code: a function that swallows its cancellation, or a blocking call in a thread. asyncio and the
+    interpreter would wait for either for as long as it takes, and a platform would have to kill the process.
+    """
+    until = time.monotonic() + _PARTING
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_PARTING)
+    workers.shutdown(wait=False, cancel_futures=True)
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(_WORKERS)]
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return [
+        *(task.get_name() for task in tasks if not task.done()),
+        *(thread.name for thread in threads if thread.is_alive()),
+    ]
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
@@ -33,7 +34,14 @@ from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
-from a2a_grpc.server.lifecycle import StoreWatch, purge_forever, spare_the_collector, stop_signals
+from a2a_grpc.server.lifecycle import (
+    StoreWatch,
+    part,
+    purge_forever,
+    spare_the_collector,
+    stop_signals,
+    worker_threads,
+)
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings, SettingsError, load
 from a2a_grpc.server.settings.table import effective
@@ -94,14 +102,25 @@ def _run(compose: Any) -> int:
         return _complain(error.problems)
     logs.configure(settings.process.log_level, settings.process.log_format)
     spare_the_collector()
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    status = 0
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        workers = worker_threads()
+        runner.get_loop().set_default_executor(workers)
+        try:
             runner.run(compose(settings))
-    except (ValueError, OSError, EmbeddedStoreError, StoreMisconfiguredError) as error:
-        return _complain([str(error)])
-    except KeyboardInterrupt:
-        return 130
-    return 0
+        except (ValueError, OSError, EmbeddedStoreError, StoreMisconfiguredError) as error:
+            status = _complain([str(error)])
+        except KeyboardInterrupt:
+            status = 130
+        except Exception:
+            log.exception("the service failed")
+            status = 1
+        left = runner.run(part(workers))
+        if left:
+            log.warning("the process ends without what the agent does not end: %s", ", ".join(left))
+            logging.shutdown()
+            os._exit(status)
+    return status
 
 
 def _warn(warnings: Sequence[str]) -> None:
