@@ -15,7 +15,7 @@ from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
 from a2a_grpc.server.engine.invoke import FAILED_TEXT, End, invoke
-from a2a_grpc.server.engine.writer import Writer
+from a2a_grpc.server.engine.writer import ENDS_UNLESS_QUEUED, Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
@@ -69,7 +69,9 @@ class Run:
         self._limit: float | None = None
         self.over = asyncio.Event()
         self._nudged = asyncio.Event()
-        self._taking: asyncio.Task[int | None] | None = None
+        self._reading = asyncio.Lock()
+        self._taking: asyncio.Task[Origin | None] | None = None
+        """A message on its way out of the queue, whoever waits for it."""
         self._tasks: set[asyncio.Task[None]] = set()
         writer.on_cancel = self.ask_cancel
         writer.on_lost = lambda: self._interrupt(_Reason.LOST)
@@ -107,10 +109,8 @@ class Run:
                 end = await self._run_function(skill, following, function)
                 if end is None:
                     return
-                following.end()
-                following, function = await self._end_turn(end), None
+                following, function = await self._end_turn(following, end), None
             if self._reason is not None and not self.writer.released:
-                self._turn = following or self._turn
                 await self._wind_up(self._reason)
         except (TurnOverError, StoreUnavailableError) as error:
             log.warning("task %s: the run is over: %s", self.writer.task_id, error)
@@ -143,27 +143,34 @@ class Run:
             await _calm(this)
         return end
 
-    async def _end_turn(self, end: End) -> Turn | None:
+    async def _end_turn(self, turn: Turn, end: End) -> Turn | None:
         """Write what the end of a function means; the next turn where a message waits for one."""
-        seq = await self._left_over()
-        if seq is None or end.state in {states.FAILED, states.REJECTED}:
+        # A message that the function asked for and did not wait for is next.
+        origin = await self._left_over()
+        if origin is None or end.state in {states.FAILED, states.REJECTED}:
             self._write_end(end)
             await self.writer.finish()
             if not self.writer.followed_on:
                 return None
             self.writer.followed_on = False
-            seq = await self.writer.take()
-        if seq is None:
+            origin = await self._take()
+        if origin is None:
             return None
-        origin, stored = await self._store.origin(self.writer.task_id, seq), await self._store.read(self.writer.task_id)
-        if origin is None or stored is None:
+        stored = await self._store.read(self.writer.task_id, patient=True)
+        if stored is None:
             return None
+        turn.end()
         if self.writer.state != states.WORKING:
             self.writer.emit(self._status(states.WORKING))
-        return self._make_turn(origin, stored, 1)
+        following = self._turn = self._make_turn(origin, stored, 1)
+        return following
 
-    async def _left_over(self) -> int | None:
-        """A message that the function asked for and did not wait for."""
+    async def _take(self) -> Origin | None:
+        """Take the next waiting message out of the queue."""
+        seq = await self.writer.take()
+        return None if seq is None else await self._store.origin(self.writer.task_id, seq, patient=True)
+
+    async def _left_over(self) -> Origin | None:
         taking, self._taking = self._taking, None
         return None if taking is None else await taking
 
@@ -273,9 +280,13 @@ class Run:
     # -- the turn's Sink ---------------------------------------------------------------------------------------------
 
     async def emit(self, response: a2a_pb2.StreamResponse) -> None:
-        if self._reason is _Reason.CANCEL and response.status_update.status.state in states.TERMINAL:
+        state = response.status_update.status.state
+        if self._reason is _Reason.CANCEL and state in states.TERMINAL:
             # However it calls its end: what was canceled is CANCELED, with these as its last words.
             response.status_update.status.state = states.CANCELED
+        elif self._taking and state in ENDS_UNLESS_QUEUED and await asyncio.shield(self._taking) is not None:
+            # The message has left the queue already, where it would have stood against this end.
+            response.status_update.status.state = states.WORKING
         self.writer.emit(response)
         if self.writer.crowded:
             await self.writer.room()
@@ -288,21 +299,21 @@ class Run:
         await self.writer.flush()
 
     async def next_message(self) -> a2a_pb2.Message:
-        while True:
-            self._nudged.clear()
-            # Taken in a task of its own: a caller that stops waiting must not take the message along.
-            if self._taking is None:
-                self._taking = asyncio.create_task(self.writer.take())
-                # If the turn is interrupted, nobody asks any more how it went.
-                self._taking.add_done_callback(lambda taken: taken.cancelled() or taken.exception())
-            seq = await asyncio.shield(self._taking)
-            self._taking = None
-            origin = await self._store.origin(self.writer.task_id, seq) if seq is not None else None
-            if origin is not None:
-                if self.writer.state in states.INTERRUPTED:
-                    self.writer.emit(self._status(states.WORKING))
-                return origin.message
-            await self._nudged.wait()
+        async with self._reading:
+            while True:
+                self._nudged.clear()
+                # Taken in a task of its own: a caller that stops waiting must not take the message along.
+                if self._taking is None:
+                    self._taking = asyncio.create_task(self._take())
+                    # If the turn is interrupted, nobody asks any more how it went.
+                    self._taking.add_done_callback(lambda taken: taken.cancelled() or taken.exception())
+                origin = await asyncio.shield(self._taking)
+                self._taking = None
+                if origin is not None:
+                    if self.writer.state in states.INTERRUPTED:
+                        self.writer.emit(self._status(states.WORKING))
+                    return origin.message
+                await self._nudged.wait()
 
     async def keep(self, checkpoint: bytes) -> None:
         await self.writer.keep(checkpoint)
@@ -314,7 +325,7 @@ class Run:
 async def lookup(store: TaskStore, scope: Scope, task_id: str) -> a2a_pb2.Task | None:
     """Another task of the same caller. Raises: TurnOverError where the store is away."""
     try:
-        stored = await store.read(task_id)
+        stored = await store.read(task_id, patient=True)
     except StoreUnavailableError as error:
         raise TurnOverError("the store is away") from error
     return stored.fold.task() if stored is not None and stored.scope == scope else None

@@ -23,7 +23,7 @@ _MAX_BATCH = 256
 _MAX_PENDING = 512
 
 # States in which the turn is over unless a message waits: then the task goes on with that.
-_ENDS_UNLESS_QUEUED = frozenset({states.COMPLETED, states.INPUT_REQUIRED})
+ENDS_UNLESS_QUEUED = frozenset({states.COMPLETED, states.INPUT_REQUIRED})
 
 
 class Writer:
@@ -76,7 +76,7 @@ class Writer:
 
     def check_open(self) -> None:
         """Raises: TurnOverError where nothing can be written any more."""
-        if self._lost is not None or self.released:
+        if self._lost is not None or self.released or self._releasing:
             raise TurnOverError("this turn no longer holds its task")
         if self.state in states.TERMINAL:
             raise TurnOverError(f"the task has ended: {states.name(self.state)}")
@@ -152,8 +152,14 @@ class Writer:
         """Store a checkpoint after everything emitted so far. Raises: TurnOverError."""
         await self.flush()
         self.check_open()
-        if await self._store.checkpoint(self.task_id, self.epoch, checkpoint) is not Outcome.OK:
-            raise TurnOverError("this turn no longer holds its task")
+        try:
+            outcome = await self._store.checkpoint(self.task_id, self.epoch, checkpoint)
+        except StoreUnavailableError as error:
+            self._lose(error)
+            raise TurnOverError("the store is away") from error
+        if outcome is not Outcome.OK:
+            self._lose(TurnOverError(outcome.value))
+            self._raise_lost()
 
     # -- what callers wait for ---------------------------------------------------------------------------------------
 
@@ -254,7 +260,7 @@ class Writer:
             told=told,
             stamp_ms=milliseconds(last.timestamp) if last is not None else 0,
             terminal=terminal,
-            idle_only=state in _ENDS_UNLESS_QUEUED or (releasing and after not in states.TERMINAL),
+            idle_only=state in ENDS_UNLESS_QUEUED or (releasing and after not in states.TERMINAL),
             release=releasing or terminal,
             snapshot_at=self.seq if snapshot else None,
             head=head,
@@ -266,7 +272,7 @@ class Writer:
         self.followed_on = True
         self._releasing = False
         for response in batch:
-            if response.HasField("status_update") and response.status_update.status.state in _ENDS_UNLESS_QUEUED:
+            if response.HasField("status_update") and response.status_update.status.state in ENDS_UNLESS_QUEUED:
                 response.status_update.status.state = states.WORKING
                 self.fold.head.status.state = states.WORKING
                 self.state = states.WORKING
@@ -275,9 +281,9 @@ class Writer:
         missed: list[Event] = []
         if first != self.seq + 1:
             # Messages of callers came between: the fold took them in the wrong order or not at all.
-            found = await self._store.log(self.task_id, self.seq)
+            found = await self._store.log(self.task_id, self.seq, patient=True)
             missed = [event for event in found if event.seq < first]
-            current = await self._store.read(self.task_id)
+            current = await self._store.read(self.task_id, patient=True)
             if current is not None:
                 self.fold = current.fold
         elif step.snapshot_at is not None:

@@ -308,26 +308,34 @@ class TaskStore:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def read(self, task_id: str, *, artifacts: bool = True) -> StoredTask | None:
+    # A running turn reads with `patient`: it waits through an outage of the store for as long as the patience lasts.
+
+    async def read(self, task_id: str, *, artifacts: bool = True, patient: bool = False) -> StoredTask | None:
         """The task as it stands now, or None."""
         shard = ids.shard_of(task_id, self.shards)
         if shard is None:
             return None
         keys = self._keys[shard]
         reply = await self._reads.script(
-            scripts.READ, [keys.task(task_id), keys.log(task_id)], ["1" if artifacts else "0"]
+            scripts.READ,
+            [keys.task(task_id), keys.log(task_id)],
+            ["1" if artifacts else "0"],
+            self._patience if patient else None,
         )
         return None if reply is None else _stored(task_id, reply)
 
-    async def log(self, task_id: str, after: int, count: int = 512) -> list[Event]:
+    async def log(self, task_id: str, after: int, count: int = 512, *, patient: bool = False) -> list[Event]:
         """Up to `count` entries of a task with a seq above `after`."""
-        keys = self.keys_of(task_id)
-        return entries_of(await self._reads.command("XRANGE", keys.log(task_id), f"({after}-0", "+", "COUNT", count))
+        keys, limit = self.keys_of(task_id), self._patience if patient else None
+        found = await self._reads.command(
+            "XRANGE", keys.log(task_id), f"({after}-0", "+", "COUNT", count, timeout=limit
+        )
+        return entries_of(found)
 
-    async def origin(self, task_id: str, seq: int) -> Origin | None:
+    async def origin(self, task_id: str, seq: int, *, patient: bool = False) -> Origin | None:
         """The message that the entry `seq` of a task's log brought; None where the task was erased."""
-        at = f"{seq}-0"
-        found = await self._reads.command("XRANGE", self.keys_of(task_id).log(task_id), at, at)
+        at, limit = f"{seq}-0", self._patience if patient else None
+        found = await self._reads.command("XRANGE", self.keys_of(task_id).log(task_id), at, at, timeout=limit)
         return origin_of(found[0][1]) if found else None
 
     async def page(
