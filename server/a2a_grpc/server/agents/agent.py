@@ -2,7 +2,6 @@
 
 import enum
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,17 +68,17 @@ class Agent:
         self.extended_card: a2a_pb2.AgentCard | None = None
         """What an authenticated caller gets from GetExtendedAgentCard (3.1.11); None: not configured."""
         self.skills: dict[str, Skill] = {}
-        self._answers = Answers(answers)
+        self._answers = _answers(answers)
         self._router: Router | None = None
         self.cancel_hook: SkillFunction | None = None
 
     @classmethod
-    def from_card(cls, path: str | os.PathLike[str], *, answers: str | Answers = Answers.TASK) -> "Agent":
+    def from_card(cls, path: str | Path, *, answers: str | Answers = Answers.TASK) -> "Agent":
         """An agent with the card in the YAML or JSON file `path`; its skills are declared by `skill` as usual.
 
-        Raises: ValueError where the file is no agent card; the text names the file and the field.
+        Raises: CardFileError (a ValueError) where the file is no agent card; the text names the file and the field.
         """
-        card = load_card(Path(path))
+        card = load_card(path)
         agent = cls(name=card.name, description=card.description, version=card.version, answers=answers)
         agent.card.CopyFrom(card)
         return agent
@@ -127,7 +126,7 @@ class Agent:
             self.skills[id] = Skill(
                 card=described,
                 run=function,
-                answers=self._answers if answers is None else Answers(answers),
+                answers=self._answers if answers is None else _answers(answers),
                 timeout=timeout,
             )
             return function
@@ -162,3 +161,11 @@ class Agent:
         if words and words[0] in self.skills:
             return words[0]
         return next(iter(self.skills), "")
+
+
+def _answers(given: str | Answers) -> Answers:
+    try:
+        return Answers(given)
+    except ValueError:
+        known = ", ".join(repr(answers.value) for answers in Answers)
+        raise ValueError(f"answers is {given!r}, but must be one of {known}") from None

@@ -1,27 +1,92 @@
-"""Agent cards in files: YAML or JSON with the field names of the protocol."""
+"""Agent cards in files that people write: YAML or JSON, with the field names of the protocol."""
 
+import json
+from difflib import get_close_matches
 from pathlib import Path
+from typing import cast
 
 import yaml
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire import protojson
-from a2a_grpc.wire.errors import A2AError
+from a2a_grpc.wire.errors import A2AError, camel_path
+from a2a_grpc.wire.protojson import from_dict
 
 
-def load_card(path: Path) -> a2a_pb2.AgentCard:
-    """The card in `path`; interfaces and capabilities that the service decides itself may be left out.
+class CardFileError(ValueError):
+    """A card file that cannot be used. The text has one line for each problem, with file and field."""
 
-    Raises: ValueError that names the file and what is wrong in it.
+    def __init__(self, path: Path, problems: list[str]) -> None:
+        self.path = path
+        self.problems = problems
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+
+
+def load_card(path: str | Path) -> a2a_pb2.AgentCard:
+    """The card in the file at `path`; fields may be spelled as in JSON or as in the proto.
+
+    Raises CardFileError. Other than in messages from a peer (5.7), unknown fields are errors: in a file they are slips.
+    Whether the card is complete is for `validate` to say, once the interfaces are known.
     """
+    file = Path(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = file.read_bytes()
+        value = json.loads(data) if file.suffix == ".json" else yaml.safe_load(data)
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML or JSON: {error}") from None
+        raise CardFileError(file, [f"cannot be read: {error.strerror}"]) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise CardFileError(file, [" ".join(str(error).split())]) from error
+    if not isinstance(value, dict):
+        raise CardFileError(file, ["must hold an object: the fields of an agent card"])
+    problems: list[str] = []
+    _check(value, cast("Descriptor", a2a_pb2.AgentCard.DESCRIPTOR), "", problems)
+    if problems:
+        raise CardFileError(file, problems)
     try:
-        return protojson.from_dict(content, a2a_pb2.AgentCard)
+        return from_dict(value, a2a_pb2.AgentCard)
     except A2AError as error:
-        problems = "; ".join(f"{problem.field}: {problem.description}" for problem in error.violations)
-        raise ValueError(f"{path}: not an agent card: {problems or error.message}") from None
+        found = [f"{camel_path(violation.field)}: {violation.description}" for violation in error.violations]
+        raise CardFileError(file, found or [error.message]) from error
+
+
+def _check(value: dict[object, object], descriptor: Descriptor, path: str, problems: list[str]) -> None:
+    """Report what the decoder of messages would let pass, or could not explain to somebody who wrote YAML."""
+    fields = {**descriptor.fields_by_name, **descriptor.fields_by_camelcase_name}
+    for key, item in value.items():
+        field = fields.get(key) if isinstance(key, str) else None
+        if field is None:
+            near = get_close_matches(str(key), descriptor.fields_by_camelcase_name, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            problems.append(f"{path}{key}: {descriptor.name} has no such field{hint}")
+        elif field.is_repeated and isinstance(item, list):
+            for index, entry in enumerate(item):
+                _check_item(entry, field, f"{path}{key}[{index}]", problems)
+        else:
+            _check_item(item, field, f"{path}{key}", problems)
+
+
+def _check_item(item: object, field: FieldDescriptor, path: str, problems: list[str]) -> None:
+    message = field.message_type
+    if message is None:
+        if field.type == FieldDescriptor.TYPE_STRING and item is not None and not isinstance(item, str | list | dict):
+            problems.append(f"{path}: must be text; write {item} in quotes")
+    elif message.full_name.startswith("google.protobuf."):
+        _check_free_form(item, path, problems)
+    elif isinstance(item, dict):
+        if message.GetOptions().map_entry:
+            for key, entry in item.items():
+                _check_item(entry, message.fields_by_name["value"], f"{path}.{key}", problems)
+        else:
+            _check(item, message, f"{path}.", problems)
+
+
+def _check_free_form(item: object, path: str, problems: list[str]) -> None:
+    if isinstance(item, dict):
+        for key, entry in item.items():
+            _check_free_form(entry, f"{path}.{key}", problems)
+    elif isinstance(item, list):
+        for index, entry in enumerate(item):
+            _check_free_form(entry, f"{path}[{index}]", problems)
+    elif item is not None and not isinstance(item, str | bool | int | float):
+        # YAML makes dates of what looks like one.
+        problems.append(f"{path}: must be text, a number, true or false; write {item} in quotes")

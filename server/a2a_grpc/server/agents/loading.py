@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 
 from a2a_grpc.server.agents.agent import Agent
@@ -10,7 +11,7 @@ from a2a_grpc.server.agents.agent import Agent
 def load_agent(reference: str) -> Agent:
     """The `Agent` at `MODULE:ATTR`; a module of the working directory is found like any other.
 
-    Raises: ValueError that says what was looked for and what to write.
+    Raises: ValueError that says what was looked for and what to write; RuntimeError where the module's own code fails.
     """
     module_name, colon, attribute = reference.partition(":")
     if not (module_name and colon and attribute):
@@ -24,6 +25,8 @@ def load_agent(reference: str) -> Agent:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise ValueError(f"{reference!r}: there is no module {error.name!r} here or on the Python path") from None
+    except (ValueError, TypeError, OSError) as error:
+        raise _explained(reference, error) from error
     agent = getattr(module, attribute, None)
     if not isinstance(agent, Agent):
         found = "nothing" if agent is None else f"a {type(agent).__name__}"
@@ -34,3 +37,13 @@ def load_agent(reference: str) -> Agent:
     if missing:
         raise ValueError(f"{reference!r}: the card describes {', '.join(missing)}, but no function does it")
     return agent
+
+
+def _explained(reference: str, error: Exception) -> Exception:
+    """What to say of an error in the author's module: a sentence where `Agent` refused it, else the traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = Path(__file__).parent
+    if Path(frames[-1].filename).parent != ours:
+        return RuntimeError(f"{reference!r}: the module failed while it was loaded; the traceback above says where")
+    theirs = next((frame for frame in reversed(frames) if Path(frame.filename).parent != ours), frames[0])
+    return ValueError(f"{theirs.filename}, line {theirs.lineno}: {error}")

@@ -1,1 +1,1 @@
-"""The agent card: read from a file, completed with where the agent is reached, checked, published."""
+"""The agent card: completed with where the agent is reached, checked, published."""

@@ -34,8 +34,8 @@ async def invoke(skill: Skill, turn: Turn) -> End:
     except Fail as fail:
         log.info("task %s: the agent gave up: %s", turn.task_id, fail, exc_info=fail.__cause__)
         return End(states.FAILED, str(fail) or FAILED_TEXT)
-    except TurnOverError:
-        log.warning("task %s: the agent wrote after its turn was over", turn.task_id)
+    except TurnOverError as error:
+        log.warning("task %s: the agent wrote what it may not: %s", turn.task_id, error)
         return End(states.FAILED, FAILED_TEXT)
     except asyncio.CancelledError:
         task = asyncio.current_task()

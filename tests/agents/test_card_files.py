@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.card.files import CardFileError, load_card
+from a2a_grpc.server.agents.card_file import CardFileError, load_card
 
 YAML = """
 name: Echo
