@@ -165,7 +165,7 @@ async def test_response_parameters_of_a_stream_that_fails_at_once() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await rpc.read()
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert caught.value.initial_metadata()["x-request-id"] == "r-1"
+    assert caught.value.trailing_metadata()["x-request-id"] == "r-1"
 
 
 async def test_a_response_may_be_larger_than_a_request() -> None:

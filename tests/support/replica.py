@@ -56,6 +56,10 @@ class Replica:
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
 
+    def command(self) -> list[str]:
+        """What is run; other commands of the server overwrite it."""
+        return [sys.executable, "-m", "a2a_grpc.server", "serve", *([self._agent] if self._agent else [])]
+
     @property
     def pid(self) -> int:
         """Of the server's process; changes with every start."""
@@ -73,11 +77,10 @@ class Replica:
     def start(self, *, wait: bool = True) -> None:
         """Starts the process, on the same ports as before, and waits until it is ready (unless `wait` is off)."""
         assert not self.alive, "the replica runs already"
-        command = [sys.executable, "-m", "a2a_grpc.server", "serve", *([self._agent] if self._agent else [])]
         with self._log_path.open("ab") as log:
             # In the root of the repository, so that agents of the tests can be named as tests.….
             self._process = subprocess.Popen(
-                command, cwd=ROOT, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(), cwd=ROOT, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self._end_watcher()
         self._watcher = subprocess.Popen(

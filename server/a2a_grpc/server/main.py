@@ -22,6 +22,7 @@ from a2a_grpc.server.bindings.asgi.health import Health
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.router import Router
 from a2a_grpc.server.bindings.grpc.server import Keepalive, create_server
+from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.handler import Handler
@@ -60,8 +61,18 @@ _STOP_GRACE = 2.0
 
 def serve(arguments: Sequence[str]) -> int:
     """`a2a-grpc serve [MODULE:ATTR]`: run an agent until a signal. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="a2a-grpc serve", description="Serve an agent over gRPC and HTTP.")
-    parser.add_argument("agent", nargs="?", default=DEMO_AGENT, metavar="MODULE:ATTR", help="default: the demo agent")
+    parser = argparse.ArgumentParser(
+        prog="a2a-grpc serve",
+        description="Serve an agent over gRPC and HTTP.",
+        epilog="Settings are environment variables; `a2a-grpc config` lists them with what is in effect.",
+    )
+    parser.add_argument(
+        "agent",
+        nargs="?",
+        default=DEMO_AGENT,
+        metavar="MODULE:ATTR",
+        help="the module and the name in it that holds the Agent, such as my_agent:agent; default: the demo agent",
+    )
     reference = parser.parse_args(arguments).agent
 
     def composed(settings: Settings) -> Coroutine[Any, Any, None]:
@@ -75,8 +86,16 @@ def gateway(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="a2a-grpc gateway", description="Serve HTTP+JSON and JSON-RPC for an A2A service that speaks gRPC."
     )
-    parser.add_argument("--upstream", required=True, metavar="HOST:PORT", help="where the service listens for gRPC")
-    upstream = parser.parse_args(arguments).upstream
+    parser.add_argument(
+        "--upstream",
+        required=True,
+        metavar="HOST:PORT",
+        help="where the service listens for gRPC; a name with several addresses, or ipv4:HOST:PORT,HOST:PORT, for all",
+    )
+    try:
+        upstream = parse_target(parser.parse_args(arguments).upstream)
+    except ValueError as error:
+        return _complain([f"--upstream {error}"])
     return _run(lambda settings: _gateway(settings, upstream))
 
 
@@ -109,7 +128,7 @@ def _run(compose: Any) -> int:
         try:
             runner.run(compose(settings))
         except (ValueError, OSError, EmbeddedStoreError, StoreMisconfiguredError) as error:
-            status = _complain([str(error)])
+            status = _complain(str(error).splitlines())
         except KeyboardInterrupt:
             status = 130
         except Exception:

@@ -54,7 +54,8 @@ class Servicer(A2AServiceServicer):
                 yield event.response
         except Exception:
             if not announced:
-                await _send_ahead(call.response_parameters, context)
+                # With the status: a client of grpc.aio loses initial metadata that the status overtakes.
+                context.set_trailing_metadata(tuple(call.response_parameters.items()))
             raise
         finally:
             close = getattr(events, "aclose", None)

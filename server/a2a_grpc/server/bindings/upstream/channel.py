@@ -34,6 +34,8 @@ _OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 2_000),  # also the limit of one attempt to connect
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Replaced replicas have other addresses. By default it takes half a minute until a name is looked up again.
+    ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     # The binding in front has bounded the request, the upstream answers for its responses.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),

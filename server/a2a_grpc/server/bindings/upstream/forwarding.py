@@ -50,8 +50,10 @@ def forwarded(parameters: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+# What the pipeline of an a2a-grpc leaves for its bindings; the challenge belongs to a refusal for want of credentials.
+_COMES_BACK: Final = frozenset({A2A_EXTENSIONS, REQUEST_ID, "www-authenticate"})
+
+
 def returned(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str]:
     """The response parameters in metadata of the upstream; what proxies on the way have added is left out."""
-    return {
-        name: value for name, value in metadata or () if name in {A2A_EXTENSIONS, REQUEST_ID} and isinstance(value, str)
-    }
+    return {name: value for name, value in metadata or () if name in _COMES_BACK and isinstance(value, str)}

@@ -58,7 +58,8 @@ class UpstreamHandler:
             async for response in rpc:
                 yield Event(get_sequence(response) if asked else take_sequence(response), response)
         except grpc.aio.AioRpcError as error:
-            call.response_parameters |= _without_ours(returned(error.trailing_metadata()), asked)
+            left = returned(error.initial_metadata()) | returned(error.trailing_metadata())
+            call.response_parameters |= _without_ours(left, asked)
             raise failure(error) from error
         except asyncio.CancelledError:
             if _cancelled():
