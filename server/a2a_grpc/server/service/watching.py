@@ -96,4 +96,7 @@ def _is_settling(event: Event) -> bool:
 
 def _settled(stored: StoredTask, seq: int) -> bool:
     """Whether the state is an answer to the message at `seq`, rather than to one before it."""
-    return stored.state in states.TERMINAL or (stored.state in states.INTERRUPTED and seq not in stored.queue)
+    if stored.state in states.INTERRUPTED:
+        # An agent that takes a message out of its inbox leaves the question standing until it writes again.
+        return seq not in stored.queue and stored.told > seq
+    return stored.state in states.TERMINAL
