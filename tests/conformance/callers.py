@@ -28,7 +28,6 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from tests.conformance import shape
 from tests.conformance.expected import Row
-from tests.support.replica import Replica
 
 BINDINGS = ("GRPC", "HTTP+JSON", "JSONRPC")
 VERSION = {"a2a-version": "1.0"}
@@ -164,14 +163,26 @@ class Answer(NamedTuple):
     """The JSON of the message as it came; None over gRPC."""
 
 
+class Service(Protocol):
+    """Where a service is called; a Replica is one."""
+
+    @property
+    def grpc_addr(self) -> str:
+        """As host:port."""
+
+    @property
+    def http_url(self) -> str:
+        """Of HTTP+JSON or JSON-RPC."""
+
+
 class Caller(ABC):
-    """One caller of one replica over one binding. Use it as a context manager."""
+    """One caller of one service over one binding. Use it as a context manager."""
 
     binding: ClassVar[str]
 
-    def __init__(self, replica: Replica, parameters: Mapping[str, str] = VERSION, tenant: str = "") -> None:
+    def __init__(self, service: Service, parameters: Mapping[str, str] = VERSION, tenant: str = "") -> None:
         """`parameters` go with every call, as headers or metadata; `tenant` into every request that names none."""
-        self.replica = replica
+        self.service = service
         self.parameters = dict(parameters)
         self.tenant = tenant
 
@@ -347,7 +358,7 @@ class GrpcCaller(Caller):
     binding = "GRPC"
 
     async def __aenter__(self) -> Self:
-        self._channel = grpc.aio.insecure_channel(self.replica.grpc_addr)
+        self._channel = grpc.aio.insecure_channel(self.service.grpc_addr)
         self._stub: Any = A2AServiceStub(self._channel)
         return self
 
@@ -425,7 +436,7 @@ class _OverHttp(Caller):
     """What HTTP+JSON and JSON-RPC share: a connection, and server-sent events."""
 
     async def __aenter__(self) -> Self:
-        self.http = httpx.AsyncClient(base_url=self.replica.http_url, verify=_NO_TLS, trust_env=False, timeout=TIMEOUT)
+        self.http = httpx.AsyncClient(base_url=self.service.http_url, verify=_NO_TLS, trust_env=False, timeout=TIMEOUT)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -456,8 +467,12 @@ class _OverHttp(Caller):
                 self._result(response, response.json())
                 pytest.fail(f"a stream was answered with {response.text}")
             assert response.status_code == httpx.codes.OK
+            begun = False
             async for data in server_sent(response):
-                yield _read(pb.StreamResponse, self._result(response, json.loads(data)))
+                value = json.loads(data)
+                assert begun or "error" not in value, "an error as the first event of a stream (3.1.6)"
+                begun = True
+                yield _read(pb.StreamResponse, self._result(response, value))
         finally:
             await response.aclose()
 
@@ -585,11 +600,11 @@ class Connect(Protocol):
 
     async def __call__(
         self,
-        replica: Replica,
+        service: Service,
         *,
         tenant: str = "",
         key: str = "",
         over: str = "",
         parameters: Mapping[str, str] = VERSION,
     ) -> Caller:
-        """A caller of `replica`, with an API key if given, over the binding `over` (`connect`: that of the test)."""
+        """A caller of `service`, with an API key if given, over the binding `over` (`connect`: that of the test)."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 import httpx
 import pytest
 
-from tests.conformance.callers import BINDINGS, CALLERS, KEYS, VERSION, Caller, Connect, HttpCaller
+from tests.conformance.callers import BINDINGS, CALLERS, KEYS, VERSION, Caller, Connect, HttpCaller, Service
 from tests.support.replica import PairPool, Replica
 from tests.support.servers import StoreServer, fresh_store_server
 
@@ -93,7 +93,7 @@ async def connect_over() -> AsyncIterator[Connect]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def connected(
-            replica: Replica,
+            service: Service,
             *,
             tenant: str = "",
             key: str = "",
@@ -101,7 +101,7 @@ async def connect_over() -> AsyncIterator[Connect]:
             parameters: Mapping[str, str] = VERSION,
         ) -> Caller:
             given = {**parameters, "x-api-key": key} if key else parameters
-            return await stack.enter_async_context(CALLERS[over](replica, given, tenant))
+            return await stack.enter_async_context(CALLERS[over](service, given, tenant))
 
         yield connected
 

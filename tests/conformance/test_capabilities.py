@@ -10,6 +10,7 @@ from tests.conformance.test_versions import valid_request
 from tests.support.replica import Replica
 
 EXTENSIONS = "a2a-extensions"
+SEQUENCE = "urn:a2a-grpc:extension:event-sequence:v1"
 
 
 async def test_3_3_4_streaming_without_the_capability(connect: Connect, minimal: Replica, tenant: str) -> None:
@@ -42,6 +43,7 @@ async def test_3_3_4_the_card_says_what_is_off(replicas: tuple[Replica, Replica]
         async with HttpCaller(replica) as caller:
             capabilities = (await caller.http.get("/.well-known/agent-card.json")).json()["capabilities"]
         assert capabilities.pop("pushNotifications", False) is False
+        assert not any(extension.get("required") for extension in capabilities.pop("extensions", []))
         assert capabilities == expected
 
 
@@ -121,5 +123,26 @@ async def test_8_2_the_card_needs_no_extension(requiring: Replica) -> None:
     """8.2: it is the card that says which one is required."""
     async with HttpCaller(requiring) as caller:
         card = (await caller.http.get("/.well-known/agent-card.json")).json()
-    [extension] = card["capabilities"]["extensions"]
-    assert (extension["uri"], extension["required"]) == (REQUIRED_EXTENSION, True)
+    required = [extension["uri"] for extension in card["capabilities"]["extensions"] if extension.get("required")]
+    assert required == [REQUIRED_EXTENSION]
+
+
+async def test_4_6_numbers_of_events_for_those_who_ask(connect: Connect, replicas: tuple[Replica, Replica]) -> None:
+    """DESIGN 7: an optional extension of this service; 3.5.2: whoever does not activate it gets the same without."""
+    plain = await connect(replicas[0])
+    asking = await connect(replicas[1], parameters=VERSION | {EXTENSIONS: SEQUENCE})
+    task = await plain.task("ask")
+    async with asking.subscribe(task.id) as numbered, plain.subscribe(task.id) as bare:
+        assert numbered.parameters[EXTENSIONS] == SEQUENCE
+        assert EXTENSIONS not in bare.parameters
+        await plain.task("chunks 3", task_id=task.id)
+        with_numbers, without = await numbered.all(), await bare.all()
+    numbers = []
+    for event in with_numbers:
+        metadata = getattr(event, str(event.WhichOneof("payload"))).metadata
+        numbers.append(metadata.fields.pop(SEQUENCE).number_value)
+        assert not metadata.fields
+        getattr(event, str(event.WhichOneof("payload"))).ClearField("metadata")
+    assert with_numbers == without
+    assert all(number.is_integer() and number > 0 for number in numbers)
+    assert numbers == sorted(set(numbers)), "each higher than the one before"

@@ -2,6 +2,7 @@
 
 import json
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -12,6 +13,14 @@ from tests.conformance import shape
 from tests.conformance.callers import CALLERS, KEYS, Caller, Connect, HttpCaller, refused, say, texts
 from tests.conformance.expected import EXTENDED_AGENT_CARD_NOT_CONFIGURED, UNAUTHENTICATED, UNSUPPORTED_OPERATION
 from tests.support.replica import Replica
+
+
+class Declared(NamedTuple):
+    """A service where the card says it is."""
+
+    grpc_addr: str
+    http_url: str
+
 
 WELL_KNOWN = "/.well-known/agent-card.json"
 EXTENDED = "GetExtendedAgentCard"
@@ -86,9 +95,7 @@ async def test_8_3_1_every_interface_is_reachable_as_declared(replicas: tuple[Re
         assert list(served) == ["GRPC", "HTTP+JSON", "JSONRPC"]
         for binding, entry in served.items():
             assert (entry.protocol_version, entry.tenant) == ("1.0", "")
-            declared = Replica.__new__(Replica)
-            declared.grpc_addr = declared.http_url = entry.url
-            async with CALLERS[binding](declared) as caller:
+            async with CALLERS[binding](Declared(entry.url, entry.url)) as caller:
                 assert texts(await caller.task("echo reached")) == ["reached"]
 
 
@@ -199,6 +206,6 @@ async def test_8_2_the_card_needs_no_credentials(guarded: tuple[Replica, Replica
 
 async def test_8_2_other_tenants_have_no_card_here(caller: Caller) -> None:
     """8.2: a path that looks like a card and is none gives an error, not the card of somebody else."""
-    async with HttpCaller(caller.replica) as http:
+    async with HttpCaller(caller.service) as http:
         response = await http.http.get("/acme/.well-known/agent-card.json")
     assert response.status_code == 404

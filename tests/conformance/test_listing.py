@@ -202,7 +202,7 @@ async def test_3_1_4_only_its_own_tokens_are_taken(one: Caller, two: Caller, con
     ):
         failure = await refused(INVALID_ARGUMENT, two.page(page_size=1, page_token=token, **filters))
         assert set(failure.violations) == {field}, filters
-    elsewhere = await connect(one.replica, tenant="another-tenant")
+    elsewhere = await connect(one.service, tenant="another-tenant")
     await refused(INVALID_ARGUMENT, elsewhere.page(page_size=1, context_id="c", page_token=token))
     # What does not decide which tasks there are may change from page to page.
     page = await two.page(page_size=2, context_id="c", page_token=token, include_artifacts=True, history_length=0)

@@ -25,6 +25,7 @@ from tests.conformance.callers import (
     CallError,
     Connect,
     HttpCaller,
+    Service,
     kinds,
     refused,
     say,
@@ -90,7 +91,7 @@ async def other(connect_over: Connect, pair: tuple[Replica, Replica], tenant: st
     return await connect_over(pair[1], over="HTTP+JSON", tenant=tenant)
 
 
-async def ready(*replicas: Replica) -> None:
+async def ready(*replicas: Service) -> None:
     for one in replicas:
         async with HttpCaller(one) as http:
 
@@ -125,7 +126,7 @@ async def unavailable(caller: Caller, method: str, request: Message) -> None:
         assert inside not in failure.message
 
 
-async def healths(replica: Replica) -> tuple[int, int, str]:
+async def healths(replica: Service) -> tuple[int, int, str]:
     """What /healthz, /readyz and the gRPC health service say."""
     async with HttpCaller(replica) as http, grpc.aio.insecure_channel(replica.grpc_addr) as channel:
         request = health_pb2.HealthCheckRequest(service="lf.a2a.v1.A2AService")
@@ -148,15 +149,15 @@ async def test_3_3_2_a_store_that_goes_away_makes_calls_unavailable(
         for caller in callers:
             await refused(INVALID_ARGUMENT, caller.page(page_size=0))
             await refused(VERSION_NOT_SUPPORTED, caller.call("ListTasks", parameters={}))
-        async with HttpCaller(callers[0].replica) as http:
+        async with HttpCaller(callers[0].service) as http:
             assert (await http.http.get("/.well-known/agent-card.json")).status_code == 200
 
         async def noticed() -> bool:
-            return await healths(callers[0].replica) == (200, 503, "NOT_SERVING")
+            return await healths(callers[0].service) == (200, 503, "NOT_SERVING")
 
         await wait_until(noticed, "probes tell that the store is away, and that the process lives", timeout=10)
-    await ready(callers[0].replica)
-    assert (await healths(callers[0].replica))[2] == "SERVING"
+    await ready(callers[0].service)
+    assert (await healths(callers[0].service))[2] == "SERVING"
     for caller in callers:
         assert await caller.get(task.id) == task
     assert texts(await callers[1].task("echo back", task_id=task.id)) == ["back"]
@@ -175,7 +176,7 @@ async def test_3_3_1_a_call_that_failed_for_the_store_can_be_sent_again(
             *(unavailable(caller, "SendMessage", request) for caller, request in zip(callers, fresh, strict=True)),
             unavailable(callers[0], "SendMessage", follow_up),
         )
-    await ready(*(caller.replica for caller in (callers[0], other)))
+    await ready(*(caller.service for caller in (callers[0], other)))
     for caller, request in zip(callers, fresh, strict=True):
         task = (await caller.send(request)).task
         assert (state(task.status.state), texts(task)) == ("COMPLETED", ["fresh"])

@@ -140,7 +140,7 @@ async def test_3_1_6_both_verbs_subscribe(verb: str, replicas: tuple[Replica, Re
 
 async def test_3_1_6_a_subscription_starts_with_the_task_and_loses_nothing(caller: Caller, other: Caller) -> None:
     """3.1.6, B001: on another replica, in the middle of the work; snapshot and updates make the whole."""
-    async with caller.stream("SendStreamingMessage", say("slow 1.5")) as first:
+    async with caller.stream("SendStreamingMessage", say("slow 2")) as first:
         task_id = (await anext(first)).task.id
         async for event in first:
             if event.HasField("artifact_update"):
@@ -162,6 +162,13 @@ async def test_3_1_6_a_subscription_stays_open_while_the_task_waits(caller: Call
         assert state(again.status.state) == "INPUT_REQUIRED"
         await caller.task("echo done", task_id=task.id)
         assert kinds(await stream.all()) == ["WORKING", "INPUT_REQUIRED", "WORKING", "artifact", "COMPLETED"]
+
+
+async def test_7_6_1_a_subscription_stays_open_while_authorization_is_required(caller: Caller, other: Caller) -> None:
+    """7.6.1, DESIGN 7: on another replica than the one that does the work."""
+    task = await caller.task("auth 1")
+    async with other.subscribe(task.id) as stream:
+        assert kinds(await stream.all()) == ["task AUTH_REQUIRED", "WORKING", "COMPLETED"]
 
 
 async def test_3_1_6_an_idle_subscription_is_not_closed(

@@ -17,6 +17,7 @@ from tests.conformance.callers import (
     jsonrpc_failure,
     refused,
     say,
+    server_sent,
     state,
 )
 from tests.conformance.expected import TASK_NOT_FOUND, VERSION_NOT_SUPPORTED
@@ -96,6 +97,17 @@ async def test_3_6_2_a_caller_of_0_3_is_told_about_the_version(
         for method in ("message/send", "message/stream", "tasks/get", "SendMessage"):
             response = await caller.http.post("/", json=envelope | {"method": method}, headers=parameters)
             assert jsonrpc_failure(response, response.json()).is_of(VERSION_NOT_SUPPORTED), method
+
+
+async def test_3_6_1_a_stream_can_be_read_with_nothing_but_a_url(replicas: tuple[Replica, Replica]) -> None:
+    """3.6.1: an EventSource of a browser sets no headers; for it the proto's GET is of use (5.3)."""
+    async with HttpCaller(replicas[0]) as caller:
+        task = await caller.task("ask")
+        async with caller.http.stream("GET", f"/tasks/{task.id}:subscribe?A2A-Version=1.0") as response:
+            assert response.headers["content-type"] == "text/event-stream"
+            assert task.id in await anext(server_sent(response))
+        response = await caller.http.get(f"/tasks/{task.id}:subscribe?A2A-Version=0.3")
+        assert http_failure(response, response.json()).is_of(VERSION_NOT_SUPPORTED)
 
 
 async def post(caller: HttpCaller | JsonRpcCaller, query: str, headers: Mapping[str, str]) -> httpx.Response:

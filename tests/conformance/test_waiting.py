@@ -45,6 +45,16 @@ async def test_3_2_2_a_follow_up_blocks_for_its_own_turn(caller: Caller, other: 
     assert (state(again.status.state), texts(again)) == ("COMPLETED", ["chunk 1 "])
 
 
+async def test_3_2_2_a_repeated_call_blocks_for_a_turn_that_runs_elsewhere(caller: Caller, other: Caller) -> None:
+    """3.2.2, 3.3.1: the same message again, to the replica that does not run it: the answer is that of the work."""
+    request = say("slow 0.4")
+    request.configuration.return_immediately = True
+    task = (await caller.send(request)).task
+    request.configuration.return_immediately = False
+    again = (await other.send(request)).task
+    assert (again.id, state(again.status.state), texts(again)) == (task.id, "COMPLETED", ["chunk 1 "])
+
+
 async def test_3_2_2_return_immediately_does_not_wait(caller: Caller, other: Caller) -> None:
     """3.2.2: the task is there, on every replica, and it is still going on."""
     begun = time.monotonic()
@@ -103,7 +113,7 @@ async def test_7_6_a_message_is_accepted_while_authorization_is_required(caller:
 
 async def test_3_3_3_messages_to_a_working_task_wait_for_their_turn(caller: Caller, other: Caller) -> None:
     """3.3.3, B033: from many callers on both replicas at once: each is heard once, one after another."""
-    task = await caller.task("slow 0.5 silent", return_immediately=True)
+    task = await caller.task("slow 1 silent", return_immediately=True)
     answers = await asyncio.gather(*((caller, other)[at % 2].task(f"echo {at}", task_id=task.id) for at in range(6)))
     assert {answer.id for answer in answers} == {task.id}
     final = await other.get(task.id)
