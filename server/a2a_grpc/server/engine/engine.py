@@ -273,6 +273,9 @@ class Engine:
 
     def _unreserve(self, task_id: str, claim: bool) -> None:
         if claim:
+            if self.running + self._reserved == self._max_turns:
+                # There was no room; turns may wait for this place.
+                self._wake_up.set()
             self._reserved -= 1
             self._placing[task_id] -= 1
             if not self._placing[task_id]:
@@ -373,10 +376,12 @@ class Engine:
                 if loop.time() >= sweep_at:
                     sweep_at = loop.time() + _SWEEP
                     await self._give_back()
-                room = self._max_turns - self.running - self._reserved
-                if room > 0:
-                    for task_id in await self._store.waiting(room):
+                while (room := self._max_turns - self.running - self._reserved) > 0:
+                    waiting = await self._store.waiting(room)
+                    for task_id in waiting:
                         await self._claim(task_id)
+                    if len(waiting) < room:
+                        break
             except StoreUnavailableError:
                 pass
             except Exception:
