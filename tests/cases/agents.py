@@ -378,3 +378,8 @@ for _id in SKILLS:
         answers=_id if _id in {"message", "mixed"} else "task",
         timeout=HASTY_LIMIT if _id == "hasty" else None,
     )(_act)
+
+agent.card.capabilities.extended_agent_card = True
+agent.extended_card = a2a_pb2.AgentCard()
+agent.extended_card.CopyFrom(agent.card)
+agent.extended_card.skills.add(id="secret", name="Secret", description="For those we know.", tags=["cases"])

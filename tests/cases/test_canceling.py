@@ -9,7 +9,7 @@ import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.cases.agents import HOOKS
-from tests.cases.conftest import ENV
+from tests.cases.conftest import AGENT, ENV
 from tests.cases.reading import reached
 from tests.conformance.callers import (
     BINDINGS,
@@ -23,7 +23,7 @@ from tests.conformance.callers import (
     texts,
 )
 from tests.conformance.expected import INVALID_ARGUMENT, TASK_NOT_CANCELABLE, TASK_NOT_FOUND
-from tests.support.replica import Pair
+from tests.support.replica import Pair, replica
 from tests.support.waiting import wait_until
 
 GRACE = float(ENV["A2A_CANCEL_GRACE"])
@@ -120,6 +120,26 @@ async def test_b037_a_cancel_that_races_with_the_end_tells_who_won(pair: Pair, c
         return state(answer.status.state)
 
     assert set(await asyncio.gather(*map(race, range(100)))) <= {"CANCELED", "COMPLETED"}
+
+
+async def test_b037_a_task_that_waits_for_its_turn_is_canceled_and_never_runs(connect: Connect, notes: Path) -> None:
+    """Nothing of it has begun: CANCELED at once, and when there is room later it is not taken up."""
+    async with replica(agent=AGENT, env={**ENV, "A2A_MAX_TURNS": "1"}) as server:
+        caller = await connect(server)
+        busy = await caller.task("hang", return_immediately=True)
+        waiting = [await caller.task(f"exclusive 0 {notes}", return_immediately=True) for _ in range(3)]
+        blocking = asyncio.create_task(caller.task(f"exclusive 0 {notes}"))
+        async with caller.subscribe(waiting[0].id) as stream:
+            assert state((await caller.cancel(waiting[0].id)).status.state) == "CANCELED"
+            assert kinds(await stream.all()) == ["task SUBMITTED", "CANCELED"]
+        await refused(TASK_NOT_CANCELABLE, caller.cancel(waiting[0].id))
+        assert notes.read_text() == ""
+        await caller.cancel(busy.id)
+        assert state((await blocking).status.state) == "COMPLETED"
+        for task in waiting[1:]:
+            await reached(caller, task.id, "COMPLETED")
+        assert state((await caller.get(waiting[0].id)).status.state) == "CANCELED"
+        assert len(notes.read_text().splitlines()) == 2 * 3
 
 
 # -- B039 --------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tests.conformance.callers import (
     KEYS,
     VERSION,
     Caller,
+    CallError,
     Connect,
     http_failure,
     kinds,
@@ -31,7 +32,6 @@ from tests.conformance.expected import (
     TASK_NOT_FOUND,
     UNAUTHENTICATED,
     UNSUPPORTED_OPERATION,
-    Row,
 )
 from tests.support.http_bindings import connected
 from tests.support.replica import Pair, Replica
@@ -247,14 +247,16 @@ async def test_b095_a_card_is_cached_and_asked_for_again_by_its_tag(
 
 @pytest.mark.parametrize("over", BINDINGS)
 async def test_b097_the_extended_card_has_three_outcomes(
-    over: str, connect: Connect, without_capabilities: Replica, declaring: Replica, guarded: Replica
+    over: str, connect: Connect, pair: Pair, without_capabilities: Replica, declaring: Replica, guarded: Replica
 ) -> None:
-    """Not declared, declared and absent, there; and then it needs a key that the service knows."""
+    """Not declared, declared and absent, there; and then it needs a key, also where the service knows none."""
     method = "GetExtendedAgentCard"
     for replica, key, row in (
         (without_capabilities, "", UNSUPPORTED_OPERATION),
         (without_capabilities, KEYS["alice"], UNSUPPORTED_OPERATION),
         (declaring, "", EXTENDED_AGENT_CARD_NOT_CONFIGURED),
+        (pair.replicas[0], "", UNAUTHENTICATED),
+        (pair.replicas[1], KEYS["alice"], UNAUTHENTICATED),
         (guarded, "", UNAUTHENTICATED),
         (guarded, "wrong", UNAUTHENTICATED),
         (guarded, KEYS["alice"][:-1], UNAUTHENTICATED),
@@ -330,9 +332,9 @@ async def test_b099_flags_and_behaviour_are_one(
             await refused(UNSUPPORTED_OPERATION, caller.call("SendStreamingMessage", say("echo x")))
         assert not capabilities.get("pushNotifications")
         await push_is_refused(caller, await caller.task("ask"))
-        declared = capabilities.get("extendedAgentCard")
-        row: Row = EXTENDED_AGENT_CARD_NOT_CONFIGURED if declared else UNSUPPORTED_OPERATION
-        await refused(row, caller.call("GetExtendedAgentCard"))
+        with pytest.raises(CallError) as caught:
+            await caller.call("GetExtendedAgentCard")
+        assert bool(capabilities.get("extendedAgentCard")) != caught.value.is_of(UNSUPPORTED_OPERATION)
 
 
 @pytest.mark.parametrize("over", ["GRPC", "HTTP+JSON"])

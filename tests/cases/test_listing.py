@@ -6,7 +6,7 @@ import time
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
-from tests.cases.reading import chunks
+from tests.cases.reading import chunks, reached
 from tests.conformance.callers import BINDINGS, Connect, kinds, refused, say, state, texts
 from tests.conformance.expected import INVALID_ARGUMENT
 from tests.support.replica import Pair
@@ -196,3 +196,18 @@ async def test_b085_each_message_stands_in_the_history_once(over: str, pair: Pai
     assert [message.message_id for message in got.history][::2] == [
         request.message.message_id for request in (first, *follow_ups)
     ]
+
+
+@pytest.mark.parametrize("over", BINDINGS)
+async def test_b085_an_answer_that_comes_early_stands_behind_its_question(
+    over: str, pair: Pair, connect: Connect
+) -> None:
+    """The task has asked, and its turn is not over yet: the question moves into the history once, before the answer."""
+    one, other = [await connect(replica, over=over) for replica in pair.replicas]
+    task = await one.task("linger 200")
+    early = await other.task("last a", task_id=task.id, return_immediately=True)
+    expected = ["linger 200", "what now?", "last a"]
+    assert [part.text for message in early.history for part in message.parts] == expected
+    done = await reached(one, task.id, "COMPLETED")
+    assert [part.text for message in done.history for part in message.parts] == expected
+    assert await other.get(task.id) == done

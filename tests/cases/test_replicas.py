@@ -116,28 +116,37 @@ async def test_b015_streams_and_store_agree_on_the_end(how: str, pair: Pair, con
         assert got == merged(events)
 
 
-async def test_b017_a_parked_task_is_followed_into_its_next_turn(pair: Pair, connect: Connect) -> None:
+@pytest.mark.parametrize("over", BINDINGS)
+async def test_b017_a_parked_task_is_followed_into_its_next_turn(over: str, pair: Pair, connect: Connect) -> None:
     """Who subscribed while the first turn ran here stays with the task when the next one runs on another replica."""
-    one, other = [await connect(replica) for replica in pair.replicas]
+    one, other = [await connect(replica, over=over) for replica in pair.replicas]
     task = await one.task("park 200", return_immediately=True)
+    async with one.subscribe(task.id) as stream:
+        reading = asyncio.create_task(stream.all())
+        await reached(other, task.id, "INPUT_REQUIRED")
+        done, _ = await asyncio.wait([reading], timeout=0.3)
+        assert not done, "the stream was closed although the task waits"
+        await other.task("tick 3 30", task_id=task.id)
+        events = await asyncio.wait_for(reading, 5)
+    assert kinds(events)[-8:] == ["artifact", "INPUT_REQUIRED", "WORKING", "WORKING", *["artifact"] * 3, "COMPLETED"]
+    assert texts(await one.get(task.id)) == ["before the question", ticks(1, 3)]
+
+
+@pytest.mark.parametrize("text", ["ask", "approve"])
+async def test_b017_a_parked_task_can_be_subscribed_to(text: str, pair: Pair, connect: Connect) -> None:
+    """On either replica and every binding: the task as it waits, then the answer to it, wherever that runs."""
+    one, other = [await connect(replica) for replica in pair.replicas]
+    task = await one.task(text)
     everywhere = [await connect(replica, over=over) for over in BINDINGS for replica in pair.replicas]
     async with contextlib.AsyncExitStack() as stack:
-        early = [await stack.enter_async_context(caller.subscribe(task.id)) for caller in everywhere]
-        reading = [asyncio.create_task(stream.all()) for stream in early]
-        await reached(other, task.id, "INPUT_REQUIRED")
-        late = [await stack.enter_async_context(caller.subscribe(task.id)) for caller in everywhere]
-        assert {kinds([await anext(stream)])[0] for stream in late} == {"task INPUT_REQUIRED"}
-        reading += [asyncio.create_task(stream.all()) for stream in late]
-        done, _ = await asyncio.wait(reading, timeout=0.5)
+        streams = [await stack.enter_async_context(caller.subscribe(task.id)) for caller in everywhere]
+        assert {kinds([await anext(stream)])[0] for stream in streams} == {f"task {state(task.status.state)}"}
+        reading = [asyncio.create_task(stream.all()) for stream in streams]
+        done, _ = await asyncio.wait(reading, timeout=0.3)
         assert not done, "a stream was closed although the task waits"
         await other.task("tick 3 30", task_id=task.id)
-        logs = await asyncio.gather(*reading)
-    answer = ["WORKING", "WORKING", *["artifact"] * 3, "COMPLETED"]
-    for log in logs[: len(early)]:
-        assert kinds(log)[-8:] == ["artifact", "INPUT_REQUIRED", *answer]
-    for log in logs[len(early) :]:
-        assert kinds(log) == answer
-    assert texts(await one.get(task.id)) == ["before the question", ticks(1, 3)]
+        for log in await asyncio.wait_for(asyncio.gather(*reading), 5):
+            assert kinds(log) == ["WORKING", "WORKING", *["artifact"] * 3, "COMPLETED"]
 
 
 async def test_b021_every_subscriber_gets_everything_and_only_of_its_task(pair: Pair, connect: Connect) -> None:

@@ -158,6 +158,26 @@ async def test_b023_events_are_not_held_up(through: str, over: str, pair: Pair, 
     assert statistics.median(found) < 0.2 and max(found) < 0.8, found
 
 
+async def test_b023_a_silent_stream_is_kept_open_by_what_the_proxy_lets_through(
+    pair: Pair, connect: Connect, tmp_path: Path
+) -> None:
+    """Comments come every second (as the service is set here), so that nobody on the way takes it for dead."""
+    task = await (await connect(pair.replicas[0])).task("ask")
+    with nginx(pair.replicas[1].http_url, tmp_path, "gzip_proxied any; gzip_min_length 1; gzip_types *;") as url:
+        await wait_until(lambda: listening(url), "nginx listens")
+        headers = {**VERSION, "accept-encoding": "gzip"}
+        async with (
+            httpx.AsyncClient(base_url=url, trust_env=False, timeout=10) as http,
+            http.stream("GET", f"/tasks/{task.id}:subscribe", headers=headers) as response,
+        ):
+            comments = 0
+            async for line in response.aiter_lines():
+                comments += line.startswith(":")
+                if comments == 2:
+                    break
+    assert comments == 2
+
+
 def listening(url: str) -> bool:
     host, _, port = url.removeprefix("http://").rpartition(":")
     with socket.socket() as probe:
