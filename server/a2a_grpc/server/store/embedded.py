@@ -23,6 +23,7 @@ from a2a_grpc.server.store.embedded_binary import find_binary
 from a2a_grpc.server.store.embedded_errors import EmbeddedStoreError
 from a2a_grpc.server.store.embedded_guard import Guard, describe, guard_command, server_command
 from a2a_grpc.server.store.embedded_lock import HeldLock, holder_of, try_lock
+from a2a_grpc.server.store.embedded_sync import sync_forever
 
 __all__ = ["EmbeddedStore", "EmbeddedStoreError"]
 
@@ -55,6 +56,7 @@ class _Life:
     command: list[str]
     guard: Guard | None = None
     supervisor: asyncio.Task[None] | None = None
+    syncer: asyncio.Task[None] | None = None
 
     @property
     def socket(self) -> Path:
@@ -112,6 +114,7 @@ class EmbeddedStore:
         took = (time.monotonic() - began) * 1000
         logger.info("embedded store ready in %.0f ms: %s, data in %s", took, version, self._data_dir)
         life.supervisor = asyncio.create_task(self._supervise(life, life.guard), name="embedded-store-supervisor")
+        life.syncer = asyncio.create_task(sync_forever(self._data_dir), name="embedded-store-sync")
         self._life = life
         return self.url
 
@@ -214,10 +217,11 @@ class EmbeddedStore:
                     await asyncio.sleep(RESTART_DELAYS[-1])
 
     async def _end(self, life: _Life) -> None:
-        if life.supervisor is not None:
-            life.supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await life.supervisor
+        for task in (life.supervisor, life.syncer):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         if life.guard is not None and not await life.guard.end(STOP_GRACE + 2):
             logger.error("the embedded store's server did not end in %d s and was killed", STOP_GRACE)
         # The guard has removed it, unless it was killed.
