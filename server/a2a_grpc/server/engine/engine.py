@@ -336,6 +336,9 @@ class Engine:
     def _run(self, stored: StoredTask) -> Run:
         writer = Writer(self._store, self._tail, stored, snapshot_events=self._snapshot_events)
         run = Run(self.agent, self._store, writer, self._limits, self._over)
+        if (overtaken := self._runs.get(stored.task_id)) is not None:
+            # This replica lost the task without noticing, and has it again.
+            overtaken.fence()
         self._runs[stored.task_id] = run
         self._tail.run_begins(stored.task_id)
         return run

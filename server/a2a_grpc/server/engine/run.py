@@ -74,7 +74,7 @@ class Run:
         """A message on its way out of the queue, whoever waits for it."""
         self._tasks: set[asyncio.Task[None]] = set()
         writer.on_cancel = self.ask_cancel
-        writer.on_lost = lambda: self._interrupt(_Reason.LOST)
+        writer.on_lost = self.fence
 
     # -- the turns ---------------------------------------------------------------------------------------------------
 
@@ -218,6 +218,10 @@ class Run:
     def stop(self) -> None:
         """The process ends: interrupt the turn without ending its task."""
         self._interrupt(_Reason.STOP)
+
+    def fence(self) -> None:
+        """The claim is over: somebody else has the task."""
+        self._interrupt(_Reason.LOST)
 
     def nudge(self) -> None:
         """A message may be waiting."""
