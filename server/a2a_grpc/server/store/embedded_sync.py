@@ -1,7 +1,7 @@
 """Bringing the embedded store's writes to the disk once a second.
 
-The server could do it itself (`appendfsync everysec`), but while its own sync is under way it keeps new writes in memory,
-for up to two seconds, and acknowledges them all the same: a SIGKILL of the server then loses them. So the server is
+The server could do it itself (`appendfsync everysec`), but while its own sync is under way it keeps new writes in
+memory, for up to two seconds, and acknowledges them all the same: a SIGKILL of the server then loses them. So it is
 told to leave the syncing alone, which makes it hand every write to the operating system before it answers, and it is
 done from here. A crash of the operating system can still take the last second with it, as before.
 """
