@@ -126,19 +126,28 @@ async def part(workers: ThreadPoolExecutor) -> list[str]:
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM or SIGINT sets. The second signal ends the process at once."""
+    """An event that SIGTERM or SIGINT sets. The second signal ends the process at once, as does any after the block.
+
+    The handlers are the interpreter's and not the loop's: those would wait for an agent that blocks the loop.
+    """
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
 
-    def stop(number: signal.Signals) -> None:
-        log.info("%s: stopping", number.name)
+    def to_default() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+
+    def begin(number: signal.Signals) -> None:
+        log.info("%s: stopping; another signal ends the process at once", number.name)
         stopped.set()
-        loop.remove_signal_handler(number)
+
+    def stop(number: int, _: object) -> None:
+        to_default()
+        loop.call_soon_threadsafe(begin, signal.Signals(number))
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+        signal.signal(number, stop)
     try:
         yield stopped
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+        to_default()

@@ -248,6 +248,15 @@ def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.Age
 
     Raises: ValueError that lists what is missing.
     """
+    for addr, public, addr_name, public_name in (
+        (settings.grpc.addr, settings.card.public_grpc_addr, "A2A_GRPC_ADDR", "A2A_PUBLIC_GRPC_ADDR"),
+        (settings.http.addr, settings.card.public_http_url, "A2A_HTTP_ADDR", "A2A_PUBLIC_HTTP_URL"),
+    ):
+        if public is None and not addr.port:
+            raise ValueError(
+                f"{addr_name} is {addr}, so the system picks the port and the agent card cannot name it. "
+                f"Set {public_name}, or give {addr_name} a port."
+            )
     card = with_interfaces(agent.card, settings.public_grpc_addr, settings.public_http_url)
     card.capabilities.push_notifications = False
     card.capabilities.extensions.add(
@@ -317,7 +326,7 @@ async def _listen(
             ),
             reflection=settings.grpc.reflection,
         )
-        port = await server.start()
+        port = await _opened(server.start(), "A2A_GRPC_ADDR")
         stack.push_async_callback(server.stop, _STOP_GRACE)
         log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
     gateway, json_rpc = (
@@ -338,9 +347,20 @@ async def _listen(
         health=Health(readiness),
     )
     listener = HttpListener(app, settings.http.addr.host, settings.http.addr.port)
-    port = await listener.start()
+    port = await _opened(listener.start(), "A2A_HTTP_ADDR")
     stack.push_async_callback(listener.stop, _STOP_GRACE)
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
+
+
+async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
+    """The port on which `listener` listens. Raises: ValueError that says what to change."""
+    try:
+        return await listener
+    except OSError as error:
+        raise ValueError(
+            f"{error.strerror or error}. Set {variable} to an address of this machine that is free, "
+            "or end the program that listens there."
+        ) from error
 
 
 async def _until_stopped(readiness: Readiness, *background: Coroutine[Any, Any, None]) -> None:

@@ -1,11 +1,14 @@
 """Finding the agent that `MODULE:ATTR` names."""
 
 import importlib
+import re
 import sys
 import traceback
 from pathlib import Path
 
 from a2a_grpc.server.agents.agent import Agent
+
+_MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def load_agent(reference: str) -> Agent:
@@ -16,6 +19,9 @@ def load_agent(reference: str) -> Agent:
     module_name, colon, attribute = reference.partition(":")
     if not (module_name and colon and attribute):
         raise ValueError(f"{reference!r}: name the agent as MODULE:ATTR, such as my_agent:agent")
+    if not _MODULE.fullmatch(module_name) or module_name.endswith(".py"):
+        advice = f"such as {Path(module_name).stem}:{attribute}" if module_name.endswith(".py") else "such as my_agent"
+        raise ValueError(f"{reference!r}: name the module as `import` would, {advice}, not a file or a folder")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -30,7 +36,9 @@ def load_agent(reference: str) -> Agent:
     agent = getattr(module, attribute, None)
     if not isinstance(agent, Agent):
         found = "nothing" if agent is None else f"a {type(agent).__name__}"
-        raise ValueError(f"{reference!r}: {attribute!r} is {found}, not an Agent")  # noqa: TRY004 - the caller's text is wrong, not the program
+        others = [f"{module_name}:{name}" for name, value in vars(module).items() if isinstance(value, Agent)]
+        hint = f"; the module has {', '.join(others)}" if others else ""
+        raise ValueError(f"{reference!r}: {attribute!r} is {found}, not an Agent{hint}")  # noqa: TRY004 - the caller's text is wrong, not the program
     if not agent.skills:
         raise ValueError(f"{reference!r}: the agent has no skill; decorate a function with @agent.skill(…)")
     missing = [skill.id for skill in agent.card.skills if skill.id not in agent.skills]

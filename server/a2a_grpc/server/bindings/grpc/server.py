@@ -1,6 +1,9 @@
 """The gRPC listener: which services it carries, and its limits."""
 
+import asyncio
 import logging
+import os
+import socket
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,13 +52,13 @@ class GrpcServer:
         self._registrar = registrar
 
     async def start(self) -> int:
-        """Listen, and return the port. Raises OSError when the address cannot be used."""
+        """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
+        if not self._addr.startswith("unix:"):
+            await asyncio.to_thread(_try_to_bind, self._addr)
         try:
             port = self._server.add_insecure_port(self._addr)
         except RuntimeError as error:
-            raise OSError(
-                f"cannot listen for gRPC on {self._addr}: the address is in use or not of this machine"
-            ) from error
+            raise OSError(f"cannot listen for gRPC on {self._addr}") from error
         await self._server.start()
         return port
 
@@ -112,6 +115,31 @@ def create_server(
         ),
     )
     return GrpcServer(server, addr, health, registrar)
+
+
+def _try_to_bind(addr: str) -> None:
+    """Raise the OSError that says why nobody can listen on `addr`.
+
+    gRPC raises an error without a reason, and tells the reason on stderr in words of its own.
+    """
+    host, _, port = addr.rpartition(":")
+    failure: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, where in found:
+            try:
+                with socket.socket(family, kind, protocol) as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(where)
+            except OSError as error:
+                failure = error
+            else:
+                return  # gRPC, too, is content with one address of several
+    except OSError as error:  # the name
+        failure = error
+    if failure is not None:
+        reason = os.strerror(failure.errno) if failure.errno and failure.errno > 0 else failure.strerror
+        raise OSError(failure.errno, f"cannot listen for gRPC on {addr}: {reason}") from failure
 
 
 def _without_header_values(record: logging.LogRecord) -> bool:
