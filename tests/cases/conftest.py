@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.callers import CALLERS, VERSION, Caller, Connect
-from tests.support.replica import Pair, PairPool, Replica
+from tests.conformance.callers import CALLERS, VERSION, Caller, Connect, Service
+from tests.support.replica import Pair, PairPool
 
 AGENT = "tests.cases.agents:agent"
 ENV = {
@@ -31,7 +31,7 @@ async def connect() -> AsyncIterator[Connect]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def connected(
-            replica: Replica,
+            service: Service,
             *,
             tenant: str = "",
             key: str = "",
@@ -39,7 +39,7 @@ async def connect() -> AsyncIterator[Connect]:
             parameters: Mapping[str, str] = VERSION,
         ) -> Caller:
             given = {**parameters, "x-api-key": key} if key else parameters
-            return await stack.enter_async_context(CALLERS[over](replica, given, tenant))
+            return await stack.enter_async_context(CALLERS[over](service, given, tenant))
 
         yield connected
 

@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
-from typing import cast
+from dataclasses import dataclass
 
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.client.peers import Relay, relay
-from tests.conformance.callers import Caller, Stream, kinds, state
+from tests.conformance.callers import Caller, Service, Stream, kinds, state
 from tests.support.replica import Replica
 from tests.support.waiting import wait_until
 
@@ -48,15 +48,15 @@ async def reached(caller: Caller, task_id: str, name: str, timeout: float = 10.0
     return await caller.get(task_id)
 
 
+@dataclass(frozen=True)
 class _Address:
-    def __init__(self, grpc_addr: str, http_url: str) -> None:
-        self.grpc_addr = grpc_addr
-        self.http_url = http_url
+    grpc_addr: str
+    http_url: str
 
 
 @contextlib.asynccontextmanager
-async def behind_relays(replica: Replica) -> AsyncIterator[tuple[Replica, tuple[Relay, Relay]]]:
+async def behind_relays(replica: Replica) -> AsyncIterator[tuple[Service, tuple[Relay, Relay]]]:
     """`replica` as seen through connections that can be reset."""
     scheme = "http://"
     async with relay(replica.grpc_addr) as grpc, relay(replica.http_url.removeprefix(scheme)) as http:
-        yield cast("Replica", _Address(grpc.address, scheme + http.address)), (grpc, http)
+        yield _Address(grpc.address, scheme + http.address), (grpc, http)
