@@ -57,3 +57,6 @@ async def test_a_call_that_outlasts_the_grace_is_ended() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await rpc
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert caught.value.details() == (
+        "The server shut down before this call was answered; what it has started goes on."
+    )

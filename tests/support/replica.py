@@ -128,6 +128,10 @@ class Replica:
         """SIGCONT: the process goes on."""
         self._running().send_signal(signal.SIGCONT)
 
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal; returns at once."""
+        self._running().send_signal(number)
+
     def terminate(self) -> None:
         """SIGTERM, as a deployment sends it; returns at once."""
         self._running().terminate()

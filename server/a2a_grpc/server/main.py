@@ -5,7 +5,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -310,6 +310,8 @@ async def _listen(
 ) -> None:
     """Open the listeners; they close first, so that nobody calls what is being taken down."""
     limits, cors = settings.limits, Cors(settings.http.cors_origins.values)
+    stops: list[Callable[[float], Coroutine[Any, Any, None]]] = []
+    stack.push_async_callback(_close_listeners, stops)
     if grpc:
         server = create_server(
             handler,
@@ -327,7 +329,7 @@ async def _listen(
             reflection=settings.grpc.reflection,
         )
         port = await _opened(server.start(), "A2A_GRPC_ADDR")
-        stack.push_async_callback(server.stop, _STOP_GRACE)
+        stops.append(server.stop)
         log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
     gateway, json_rpc = (
         create_app(
@@ -348,8 +350,13 @@ async def _listen(
     )
     listener = HttpListener(app, settings.http.addr.host, settings.http.addr.port)
     port = await _opened(listener.start(), "A2A_HTTP_ADDR")
-    stack.push_async_callback(listener.stop, _STOP_GRACE)
+    stops.append(listener.stop)
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
+
+
+async def _close_listeners(stops: Sequence[Callable[[float], Coroutine[Any, Any, None]]]) -> None:
+    """Close all at the same time: calls over one have no longer to finish than those over another."""
+    await asyncio.gather(*(stop(_STOP_GRACE) for stop in stops))
 
 
 async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:

@@ -9,7 +9,8 @@ peer always gets a status, promptly, and that the status holds no text of the Py
 - a CancelledError that escapes a method while the peer still waits becomes a status too; grpc.aio would send none and
   the peer would wait for ever (grpc/grpc #29248);
 - the iterator behind a stream is closed as soon as the peer goes away, not when it is garbage collected;
-- streams that run when the server stops end with an error that tells their readers to go on elsewhere.
+- streams that run when the server stops end with an error that tells their readers to go on elsewhere, and so do unary
+  calls that are not answered within the grace.
 """
 
 import asyncio
@@ -53,13 +54,21 @@ class Registrar:
         self._max_message_bytes = max_message_bytes
         self._max_nesting = max_nesting
         self._streams: dict[str, set[asyncio.Task[Any]]] = {}
+        self._unary: dict[str, set[asyncio.Task[Any]]] = {}
         self._draining: set[str] = set()
+        self._ending: set[str] = set()
 
     def drain(self, service: str) -> None:
         """End the streams of `service`, and any that still begins, with UnavailableError; unary calls may finish."""
         self._draining.add(service)
         for stream in self._streams[service]:
             stream.cancel()
+
+    def end(self, service: str) -> None:
+        """Answer the unary calls of `service` that still run with UnavailableError; what they have begun goes on."""
+        self._ending.add(service)
+        for call in self._unary[service]:
+            call.cancel()
 
     def as_server(self) -> grpc.aio.Server:
         """This object, for the type that the generated functions ask for."""
@@ -74,7 +83,7 @@ class Registrar:
         They become generic handlers: for each call, grpc.aio's accept loop does work for every method that is
         registered by name.
         """
-        self._streams[service] = set()
+        self._streams[service], self._unary[service] = set(), set()
         guarded = {name: self._guarded(service, name, method) for name, method in methods.items()}
         self.handlers.append(grpc.method_handlers_generic_handler(service, guarded))
 
@@ -82,7 +91,7 @@ class Registrar:
         decode = self._decoder(name, cast("Callable[[bytes], Any]", method.request_deserializer))
         encode = method.response_serializer
         if method.unary_unary is not None:
-            unary = _guard_unary(name, cast("_Unary", method.unary_unary))
+            unary = self._guard_unary(service, name, cast("_Unary", method.unary_unary))
             return grpc.unary_unary_rpc_method_handler(unary, decode, encode)
         if method.unary_stream is not None:
             stream = self._guard_stream(service, name, cast("_Stream", method.unary_stream))
@@ -92,6 +101,27 @@ class Registrar:
             both = self._guard_stream(service, name, checking)
             return grpc.stream_stream_rpc_method_handler(both, decode, encode)
         raise TypeError(f"{name} streams requests for a single response, which nothing here does yet")
+
+    def _guard_unary(self, service: str, name: str, behaviour: _Unary) -> _Unary:
+        running = self._unary[service]
+
+        async def guarded(request: Any, context: _Context) -> Any:
+            if request.__class__ is _Refusal:
+                return await _abort(context, request.error)
+            task = cast("asyncio.Task[Any]", asyncio.current_task())
+            running.add(task)
+            try:
+                return await behaviour(request, context)
+            except grpc.aio.BaseError:  # aborted by the method itself, or the peer is gone
+                raise
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
+                ended = service in self._ending and isinstance(error, asyncio.CancelledError)
+                failure = _unanswered() if ended else _public(error, name)
+            finally:
+                running.discard(task)
+            return await _abort(context, failure)
+
+        return guarded
 
     def _guard_stream(self, service: str, name: str, behaviour: _Stream) -> _Unary:
         running = self._streams[service]
@@ -150,21 +180,6 @@ class _Refusal:
         self.error = error
 
 
-def _guard_unary(name: str, behaviour: _Unary) -> _Unary:
-    async def guarded(request: Any, context: _Context) -> Any:
-        if request.__class__ is _Refusal:
-            return await _abort(context, request.error)
-        try:
-            return await behaviour(request, context)
-        except grpc.aio.BaseError:  # aborted by the method itself, or the peer is gone
-            raise
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
-            failure = _public(error, name)
-        return await _abort(context, failure)
-
-    return guarded
-
-
 def _checking_requests(behaviour: _Stream) -> _Stream:
     async def checked(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
         async for request in requests:
@@ -191,6 +206,12 @@ def _public(error: BaseException, name: str) -> A2AError:
 
 def _leaving() -> A2AError:
     return UnavailableError("The server is shutting down; subscribe to the task again.", retry_after=1.0)
+
+
+def _unanswered() -> A2AError:
+    return UnavailableError(
+        "The server shut down before this call was answered; what it has started goes on.", retry_after=1.0
+    )
 
 
 async def _abort(context: _Context, error: A2AError) -> Never:

@@ -26,6 +26,8 @@ A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
 CARD_SERVICE: Final = card_pb2.DESCRIPTOR.services_by_name["AgentCardService"].full_name
 HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
+_LAST_WORDS: Final = 1.0
+"""Seconds that calls have, once ended at the end of the grace, to send their status."""
 
 _library_log = logging.getLogger("grpc._cython.cygrpc")
 
@@ -63,10 +65,15 @@ class GrpcServer:
         return port
 
     async def stop(self, grace: float | None) -> None:
-        """Refuse new calls, end streams, wait `grace` seconds for the rest, then cancel it. None: cancel at once."""
+        """Refuse new calls, end streams, wait `grace` seconds for the rest, then end it. None: cancel at once."""
         self._health.close()
         self._registrar.drain(A2A_SERVICE)
-        await self._server.stop(grace)
+        # The library ends calls with the connection, without the details that an A2AError has.
+        stopping = asyncio.create_task(self._server.stop(None if grace is None else grace + _LAST_WORDS))
+        await asyncio.wait((stopping,), timeout=grace)
+        if not stopping.done():
+            self._registrar.end(A2A_SERVICE)
+        await stopping
 
 
 def create_server(

@@ -1,0 +1,37 @@
+"""An agent that is at work when its process is told to end. The first word of a message says in which way."""
+
+import asyncio
+import time
+
+from a2a_grpc.server.agents import Agent, Turn
+
+agent = Agent(name="Busy", description="Is at work.", version="1.0")
+
+
+@agent.skill(id="work", name="Work", description="Works as the first word of the text says.", tags=["test"])
+async def work(turn: Turn) -> None:
+    word, _, rest = turn.text.partition(" ")
+    match word:
+        case "count":
+            await turn.working()
+            for number in range(1, int(rest) + 1):
+                await turn.stream("count", text=f"{number} ")
+                await asyncio.sleep(0.1)
+        case "hang":
+            await turn.working()
+            await asyncio.Event().wait()
+        case "deaf":
+            await turn.working()
+            while True:
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    continue
+        case "block":
+            await turn.working()
+            await turn.flush()
+            time.sleep(60)  # noqa: ASYNC251 - what authors do by mistake
+        case "ask":
+            await turn.require_input("What else?")
+        case _:
+            await turn.artifact("echo", text=rest)
