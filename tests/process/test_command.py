@@ -1,0 +1,138 @@
+"""The command as it is installed: `a2a-grpc serve` in one terminal, the other commands in another."""
+
+import asyncio
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a2a_grpc.command import COMMANDS
+from tests.support.replica import ROOT, Replica
+
+A2A_GRPC = str(Path(sys.executable).with_name("a2a-grpc"))
+AGENT = "tests.process.busy_agent:agent"
+
+
+class Served(Replica):
+    """`a2a-grpc serve`, as a person starts it."""
+
+    def command(self) -> list[str]:
+        return [A2A_GRPC, "serve", AGENT]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Replica]:
+    served = Served(agent=AGENT, redis_url=None, env={})
+    try:
+        served.start()
+        yield served
+    finally:
+        served.close()
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command to its end."""
+    return subprocess.run([A2A_GRPC, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+
+
+def printed(*arguments: str) -> str:
+    """What a command prints that does what it should, and nothing else."""
+    done = run(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_day_with_an_agent(server: Replica) -> None:
+    url = server.http_url
+    card = printed("card", url)
+    assert card.splitlines()[0] == "Busy 1.0"
+    assert f"  GRPC 1.0 {server.grpc_addr}" in card.splitlines()
+
+    head, *rest = printed("send", url, "echo hello").splitlines()
+    assert rest == ["[echo]", "hello", "completed"]
+    _, task_id, _, _, context_id = head.split()
+    assert printed("get", url, task_id).splitlines() == [head, *rest]
+    assert json.loads(printed("get", f"grpc://{server.grpc_addr}", task_id, "--json"))["id"] == task_id
+
+    hanging = json.loads(printed("send", url, "hang", "--no-wait", "--context", context_id, "--json"))["task"]["id"]
+    listed = [line.split()[:2] for line in printed("list", url, "--context", context_id).splitlines()]
+    assert [task_id, "completed"] in listed
+    assert {task for task, _ in listed} == {task_id, hanging}
+    assert printed("cancel", url, hanging).splitlines()[-1] == "canceled"
+
+    again = run("cancel", url, hanging)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr.startswith("a2a-grpc: ") and again.stderr.endswith("(TASK_NOT_CANCELABLE)\n")
+
+
+async def test_a_stream_is_printed_while_it_goes_on(server: Replica) -> None:
+    """Also into a pipe: who reads along sees each piece when it comes."""
+    process = await asyncio.create_subprocess_exec(
+        A2A_GRPC, "stream", server.http_url, "count 20", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        early = await process.stdout.readuntil(b"3 ")
+        assert process.returncode is None
+        late = await process.stdout.read()
+        assert await process.wait() == 0
+    assert b"20 " in late
+    assert (early + late).decode().splitlines()[-2:] == ["".join(f"{number} " for number in range(1, 21)), "completed"]
+
+
+def test_every_command_explains_itself() -> None:
+    program = (
+        "import contextlib, io, json, sys\n"
+        "from a2a_grpc.command import COMMANDS, main\n"
+        "for name in COMMANDS:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as printed:\n"
+        "        try: status = main([name, '--help'])\n"
+        "        except SystemExit as leaving: status = leaving.code\n"
+        "    print(json.dumps([name, status, printed.getvalue()]))\n"
+    )
+    env = os.environ | {"COLUMNS": "80"}
+    told = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout
+    explained = [json.loads(line) for line in told.splitlines()]
+    assert [name for name, _, _ in explained] == list(COMMANDS)
+    for name, status, text in explained:
+        assert status == 0
+        usage, _, rest = text.partition("\n\n")
+        assert usage.startswith(f"usage: a2a-grpc {name} ")
+        sentence = rest.partition("\n\n")[0]
+        assert sentence[0].isupper() and sentence.endswith("."), "says in a sentence what it does"
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_and_version_come_at_once() -> None:
+    spent = []
+    for _ in range(3):
+        begun = time.monotonic()
+        shown = printed("--help")
+        spent.append(time.monotonic() - begun)
+    assert min(spent) < 1.0
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+    assert printed("--version") == f"a2a-grpc {importlib.metadata.version('a2a-grpc')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "a2a-grpc: a command is needed"),
+        (["sned"], "a2a-grpc: there is no command 'sned'"),
+        (["send"], "URL, TEXT"),
+        (["serve", "a:b", "c:d"], "unrecognized arguments: c:d"),
+    ],
+)
+def test_a_command_line_that_is_wrong_ends_with_2(arguments: list[str], said: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "usage: a2a-grpc" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
