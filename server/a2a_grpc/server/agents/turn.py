@@ -110,7 +110,6 @@ class Turn:
         self._request = request
         self.attempt = attempt
         """1, or more where an earlier run of this turn was lost."""
-        self.inbox = Inbox(self)
         self.restored = checkpoint
         """What `checkpoint` last stored for this task, or None."""
         self._begun: set[str] = set()
@@ -118,6 +117,11 @@ class Turn:
     def end(self) -> None:
         """Called by the engine when the function has ended."""
         self.sink = _Over()
+
+    @property
+    def inbox(self) -> Inbox:
+        """Messages that callers send while the turn runs."""
+        return Inbox(self)
 
     @property
     def metadata(self) -> dict[str, Any]:

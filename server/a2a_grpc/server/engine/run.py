@@ -273,6 +273,7 @@ class Run:
         if self.over.is_set():
             return
         self.writer.close()
+        self._turn = None
         self._on_over(self)
         self.over.set()
 

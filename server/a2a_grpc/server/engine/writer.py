@@ -177,6 +177,8 @@ class Writer:
     def close(self) -> None:
         """Nobody writes any more: whoever waits looks elsewhere."""
         self.released = True
+        # The run's own methods: without them nothing refers in a circle, and no collector has to come for it.
+        self.on_cancel = self.on_lost = _nothing
         self._dismiss()
 
     # -- the way to the store ----------------------------------------------------------------------------------------
@@ -325,3 +327,7 @@ class Writer:
         self._room.set()
         self._dismiss()
         self.on_lost()
+
+
+def _nothing() -> None:
+    """What a writer does when its run is over."""
