@@ -96,7 +96,7 @@ def service(redis_url: str | None, cpu: int = SERVER_CPU, **environment: str) ->
         **({"A2A_REDIS_URL": redis_url} if redis_url else {}),
         **environment,
     }
-    with running(["-m", "a2a_grpc.server", "serve", "bench.agent:agent"], cpu, settings) as server:
+    with running(["-m", "a2a_grpc.command", "serve", "bench.agent:agent"], cpu, settings) as server:
         server.grpc, server.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}"
         ready(server.http)
         yield server

@@ -109,8 +109,14 @@ def test_every_command_explains_itself() -> None:
         assert max(map(len, text.splitlines())) <= 80
 
 
+def test_serving_does_not_wait_for_what_few_agents_need() -> None:
+    """Start-up time: YAML is for cards in files."""
+    code = "import sys, a2a_grpc.server.main; sys.exit('yaml' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_help_and_version_come_at_once() -> None:
-    spent = []
+    spent, shown = [], ""
     for _ in range(3):
         begun = time.monotonic()
         shown = printed("--help")

@@ -3,9 +3,11 @@
 It belongs to neither side, since it starts both: the server under `serve`, `gateway` and `config`, else the client.
 """
 
+import gc
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Final, NamedTuple
 
 PROGRAM: Final = "a2a-grpc"
@@ -53,8 +55,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         problem = f"there is no command {name[:64]!r}" if name else "a command is needed"
         sys.stderr.write(f"{PROGRAM}: {problem}\n\n{_usage()}")
         return 2
-    function: Callable[[Sequence[str]], int] = getattr(importlib.import_module(command.module), command.function)
+    function: Callable[[Sequence[str]], int] = getattr(_load(command.module), command.function)
     return function(arguments[1:])
+
+
+def _load(name: str) -> ModuleType:
+    """Import a module that stays: to look for garbage meanwhile, and in it later, is time lost at every start."""
+    if name in sys.modules:
+        return sys.modules[name]
+    gc.disable()
+    module = importlib.import_module(name)
+    gc.freeze()
+    gc.enable()
+    return module
 
 
 def _usage() -> str:

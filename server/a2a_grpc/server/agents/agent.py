@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents.card_file import load_card
 from a2a_grpc.server.agents.turn import Turn
 
 SkillFunction: TypeAlias = Callable[[Turn], Awaitable[None]]
@@ -78,6 +77,9 @@ class Agent:
 
         Raises: CardFileError (a ValueError) where the file is no agent card; the text names the file and the field.
         """
+        # YAML takes a twentieth of the time until a service is ready.
+        from a2a_grpc.server.agents.card_file import load_card  # noqa: PLC0415
+
         card = load_card(path)
         agent = cls(name=card.name, description=card.description, version=card.version, answers=answers)
         agent.card.CopyFrom(card)
