@@ -279,5 +279,26 @@ async def test_a_turn_of_many_chunks_is_whole_everywhere(server: StoreServer) ->
         assert seen[1:] == events[len(events) - len(seen) + 1 :]
 
 
+async def test_a_turn_of_large_chunks_costs_nobody_a_connection(server: StoreServer) -> None:
+    """The store cuts off a follower for whom 32 MiB wait: 40 MiB in one breath must not be published."""
+
+    async def agent(turn: Turn) -> None:
+        await turn.stream("out", text="first")
+        for number in range(40):
+            await turn.stream("out", text=str(number) + "x" * 2**20)
+
+    def following() -> set[str]:
+        return {client["id"] for client in server.client.client_list(_type="pubsub")}
+
+    async with open_node(server.url, agent) as one, open_node(server.url, agent, "r2") as two:
+        before = following()
+        task_id = await one.begin("go")
+        elsewhere = asyncio.create_task(collect(two, task_id))
+        await one.until(task_id, states.COMPLETED, 20.0)
+        await elsewhere
+        assert len(artifacts(await two.get(task_id))["out"]) == 41
+        assert following() == before
+
+
 async def collect(node: Node, task_id: str) -> list[object]:
     return [event async for event in node.subscribe(task_id)]

@@ -132,6 +132,20 @@ async def test_a_full_queue_refuses_an_answer_and_stores_nothing_of_it(audited_s
         assert (await send(store, stored, origin("answer"), claim=True)).outcome is Outcome.STARTED
 
 
+async def test_a_task_lets_only_so_many_messages_wait(store: TaskStore) -> None:
+    """Reading the task reads them all: without an end one caller could keep everybody's store busy."""
+    stored = await create(store)
+    for number in range(100):
+        assert (await send(store, stored, origin(f"m{number}"))).outcome is Outcome.QUEUED
+    full = await read(store, stored.task_id)
+    assert (await send(store, stored, origin("one too many", "m"))).outcome is Outcome.FULL
+    assert (await read(store, stored.task_id)).seq == full.seq
+    assert await store.known(ALICE, dedupe("m"), stored.task_id) is None
+    # A place that is free again can be had.
+    await store.take(stored.task_id, stored.epoch, 1)
+    assert (await send(store, stored, origin("one too many", "m"))).outcome is Outcome.QUEUED
+
+
 async def test_one_of_two_answers_at_once_begins_the_turn_and_the_other_one_waits(
     store: TaskStore, other: TaskStore
 ) -> None:

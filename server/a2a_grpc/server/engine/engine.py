@@ -255,7 +255,8 @@ class Engine:
                 return Accepted(task_id=placed.task_id, seq=placed.seq)
             case Outcome.FULL:
                 raise ResourceExhaustedError(
-                    "Too many turns wait for a replica already; nothing was stored.", retry_after=_RETRY_AFTER
+                    "Too much waits already, for a replica or for this task; nothing was stored.",
+                    retry_after=_RETRY_AFTER,
                 )
             case Outcome.GONE:
                 raise TaskNotFoundError("There is no such task.")
@@ -413,9 +414,14 @@ class Engine:
         one whose run had to give up on a store that was away.
         """
         for task_id in await self._store.held():
+            if task_id in self._runs:
+                continue
             stored = await self._store.read(task_id, artifacts=False)
             if task_id not in self._runs and task_id not in self._placing:
-                log.warning("task %s: held and not run here; another turn will run it", task_id)
+                if stored is None or stored.holder == self._store.replica:
+                    # Otherwise its run ended while this looked, which is no news.
+                    level = logging.INFO if self._closing else logging.WARNING
+                    log.log(level, "task %s: held and not run here; it is given back", task_id)
                 await self._store.put_back(task_id, stored.epoch if stored is not None else 0)
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:

@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 _MAX_BATCH = 256
 _MAX_PENDING = 512
+# The store serves nobody else while it takes an append, and the calls behind it on the connection wait for it.
+_MAX_BATCH_BYTES = 1024 * 1024
+_MAX_PENDING_BYTES = 4 * _MAX_BATCH_BYTES
 
 # States in which the turn is over unless a message waits: then the task goes on with that.
 ENDS_UNLESS_QUEUED = frozenset({states.COMPLETED, states.INPUT_REQUIRED})
@@ -51,7 +54,9 @@ class Writer:
         self._operation = 0
         self._snapshot_events = snapshot_events
         self._snapshot_due = stored.seq + snapshot_events
-        self._pending: deque[a2a_pb2.StreamResponse] = deque()
+        self._pending: deque[tuple[a2a_pb2.StreamResponse, int]] = deque()
+        """What is to be stored, each with its size in bytes."""
+        self._pending_bytes = 0
         self._releasing = False
         self._flushing = False
         self._flusher: asyncio.Task[None] | None = None
@@ -71,7 +76,9 @@ class Writer:
             if not states.legal(self.state, following):
                 raise TurnOverError(f"a task cannot go from {states.name(self.state)} to {states.name(following)}")
             self.state = following
-        self._pending.append(response)
+        size = response.ByteSize()
+        self._pending.append((response, size))
+        self._pending_bytes += size
         self._kick()
 
     def check_open(self) -> None:
@@ -89,7 +96,7 @@ class Writer:
     @property
     def crowded(self) -> bool:
         """So much waits to be stored that a writer should wait for `room`."""
-        return len(self._pending) >= _MAX_PENDING
+        return len(self._pending) >= _MAX_PENDING or self._pending_bytes >= _MAX_PENDING_BYTES
 
     async def room(self) -> None:
         """Wait while too much is waiting to be stored."""
@@ -199,9 +206,7 @@ class Writer:
         self._flushing = True
         try:
             while (self._pending or self._releasing) and self._lost is None and not self.released:
-                batch = [self._pending.popleft() for _ in range(min(len(self._pending), _MAX_BATCH))]
-                self._room.set()
-                await self._write(batch)
+                await self._write(self._next_batch())
         except StoreUnavailableError as error:
             log.error("task %s: gave up writing: %s", self.task_id, error)
             self._lose(error)
@@ -214,6 +219,20 @@ class Writer:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
+
+    def _next_batch(self) -> list[a2a_pb2.StreamResponse]:
+        """As many events as one append takes; a large one goes alone."""
+        batch: list[a2a_pb2.StreamResponse] = []
+        used = 0
+        while (
+            self._pending and len(batch) < _MAX_BATCH and (not batch or used + self._pending[0][1] <= _MAX_BATCH_BYTES)
+        ):
+            response, size = self._pending.popleft()
+            batch.append(response)
+            used += size
+        self._pending_bytes -= used
+        self._room.set()
+        return batch
 
     async def _write(self, batch: list[a2a_pb2.StreamResponse]) -> None:
         for response in batch:
@@ -324,6 +343,7 @@ class Writer:
     def _lose(self, cause: Exception) -> None:
         self._lost = cause
         self._pending.clear()
+        self._pending_bytes = 0
         self._room.set()
         self._dismiss()
         self.on_lost()

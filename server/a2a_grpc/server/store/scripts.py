@@ -24,8 +24,9 @@ class Script:
 # KEYS[1] is the task and KEYS[2] its log wherever these are used; KEYS[3..8] are the indexes of `Keys.indexes`.
 _WRITE = """
 -- `request` and `extensions` go with the last entry: what else the caller said with its message.
+-- Large entries are announced without their content: the server cuts off a follower for whom 32 MiB wait.
 local function append(seq, entries, first, channel, request, extensions)
-  local published = {tostring(seq + 1), '\\n'}
+  local published, size = {tostring(seq + 1), '\\n'}, 0
   for at = first, #entries do
     seq = seq + 1
     if request and at == #entries then
@@ -35,7 +36,9 @@ local function append(seq, entries, first, channel, request, extensions)
     end
     published[#published + 1] = struct.pack('>I4', #entries[at])
     published[#published + 1] = entries[at]
+    size = size + #entries[at]
   end
+  if size > 262144 then published = {published[1], published[2]} end
   if channel ~= '' then redis.call('SPUBLISH', channel, table.concat(published)) end
   return seq
 end
@@ -95,7 +98,7 @@ FOLLOW_UP = Script(
     + """
 -- KEYS: task log index*6 held ready dedupe
 -- ARGV: id accepted window replica now stamp expected new channel wake_prefix max_ready ready_channel
---       request extensions resumed message
+--       request extensions resumed message max_queue
 local known = redis.call('GET', KEYS[11])
 if known then return {'KNOWN', known} end
 local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch')
@@ -109,6 +112,8 @@ local function accept(outcome, seq, epoch)
   return {outcome, seq, epoch}
 end
 if busy then
+  local _, waiting = string.gsub(task[4], '%d+', '')
+  if waiting >= tonumber(ARGV[17]) then return {'FULL'} end
   local seq = append(tonumber(task[3]), {ARGV[16]}, 1, ARGV[9], ARGV[13], ARGV[14])
   local queue = task[4] == '' and tostring(seq) or (task[4] .. ' ' .. seq)
   redis.call('HSET', KEYS[1], 'seq', seq, 'queue', queue)

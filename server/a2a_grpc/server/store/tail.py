@@ -344,7 +344,10 @@ class LogTail:
                 return
             topic = self._topic_of(channel)
             if topic is not None and not topic.local:
-                topic.offer(unpack(data))
+                if events := unpack(data):
+                    topic.offer(events)
+                else:
+                    topic.doubt()
 
     def _confirm(self, channel: str) -> None:
         self._asked[channel] -= 1
@@ -367,7 +370,10 @@ class LogTail:
 
 
 def unpack(data: bytes) -> list[Event]:
-    """The events of a published batch: the first seq, a line feed, then each entry behind its length."""
+    """The events of a published batch: the first seq, a line feed, then each entry behind its length.
+
+    None where they are too large to be published: they stand in the log.
+    """
     head, _, body = data.partition(b"\n")
     seq, at, events = int(head), 0, []
     while at < len(body):

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _CARD_KEPT_MS = 400 * 86_400_000
 _OLDEST_SERVER = (7, 0)
+# Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it.
+_MAX_QUEUE = 100
 
 
 class TaskStore:
@@ -157,7 +159,7 @@ class TaskStore:
         """Send a message to a task: it begins a turn where the task is parked, and waits its turn otherwise.
 
         `resumed` is the status that a parked task takes. STATE and GONE mean that `stored` is out
-        of date.
+        of date, FULL that too much waits already, for a replica or for the task.
         """
         task_id, scope, keys, now = stored.task_id, stored.scope, self.keys_of(stored.task_id), now_ms()
         status = resumed.status_update.status
@@ -187,6 +189,7 @@ class TaskStore:
                 *origin.packed(),
                 resumed.SerializeToString(),
                 message_added(origin.message).SerializeToString(),
+                _MAX_QUEUE,
             ],
         )
         return _placed(reply, task_id, dedupe)
