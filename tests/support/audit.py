@@ -6,6 +6,7 @@ queue. What it returns are sentences; a store in order gives none. It must stand
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -55,27 +56,27 @@ class _Found:
     indexes: dict[str, dict[str, int]] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     due: set[str] = field(default_factory=set)
+    ttls: dict[str, int] = field(default_factory=dict)
     held: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
 def audit(client: redis.Redis) -> list[str]:
     """Everything that is wrong with what the store of `client` holds."""
     table, found, problems = key_table(), _Found(), list[str]()
-    for raw in sorted(cast("list[bytes]", client.keys("*"))):
-        name = raw.decode()
+    for name, kind, ttl, value in _everything(client):
         row = next((row for row in table if row.pattern.fullmatch(name)), None)
         if row is None:
             problems.append(f"{name}: no key of this name is in the table")
             continue
-        kind, ttl = cast("bytes", client.type(name)).decode(), client.pttl(name)
         if kind != row.type:
             problems.append(f"{name}: a {kind}, where the table says {row.type}")
             continue
         if ttl == -1 and not row.life_time.startswith(("none", "as its task")):
             problems.append(f"{name}: stays for ever, where the table says {row.life_time}")
-        _note(client, name, kind, found)
+        found.ttls[name] = ttl
+        _note(name, kind, value, found)
     for task_id, task in found.tasks.items():
-        problems += [f"{task_id}: {problem}" for problem in _task(client, task_id, task, found)]
+        problems += [f"{task_id}: {problem}" for problem in _task(task_id, task, found)]
     problems += [f"log of {task_id}: there is no task" for task_id in found.logs.keys() - found.tasks.keys()]
     problems += _indexes(found)
     for replica, held in found.held.items():
@@ -86,20 +87,42 @@ def audit(client: redis.Redis) -> list[str]:
     return problems
 
 
-def _note(client: redis.Redis, name: str, kind: str, found: _Found) -> None:
+def _everything(client: redis.Redis) -> Iterator[tuple[str, str, int, Any]]:
+    """Every key: its name, type, life time in milliseconds (-1: for ever) and value."""
+    names = sorted(cast("list[bytes]", client.keys("*")))
+    with client.pipeline(transaction=False) as asked:
+        for name in names:
+            asked.type(name)
+            asked.pttl(name)
+        facts = asked.execute()
+        kinds = [kind.decode() for kind in facts[::2]]
+        for name, kind in zip(names, kinds, strict=True):
+            match kind:
+                case "hash":
+                    asked.hgetall(name)
+                case "stream":
+                    asked.xrange(name)
+                case "set":
+                    asked.smembers(name)
+                case "zset":
+                    asked.zrange(name, 0, -1, withscores=True)
+                case _:
+                    asked.get(name)
+        for name, kind, ttl, value in zip(names, kinds, facts[1::2], asked.execute(), strict=True):
+            yield name.decode(), kind, ttl, value
+
+
+def _note(name: str, kind: str, value: Any, found: _Found) -> None:
     tail = name.rpartition(":")[2]
     match kind:
         case "hash":
-            found.tasks[tail] = {
-                key.decode(): value for key, value in cast("dict[bytes, bytes]", client.hgetall(name)).items()
-            }
+            found.tasks[tail] = {key.decode(): content for key, content in value.items()}
         case "stream":
-            found.logs[tail] = cast("Any", client.xrange(name))
+            found.logs[tail] = value
         case "set":
-            found.held[tail] |= {one.decode() for one in cast("set[bytes]", client.smembers(name))}
+            found.held[tail] |= {one.decode() for one in value}
         case "zset":
-            scored = cast("list[tuple[bytes, float]]", client.zrange(name, 0, -1, withscores=True))
-            rows = {member.decode().partition(" ")[0]: int(score) for member, score in scored}
+            rows = {member.decode().partition(" ")[0]: int(score) for member, score in value}
             if tail == "ready":
                 found.ready |= rows.keys()
             elif tail == "purge":
@@ -108,7 +131,7 @@ def _note(client: redis.Redis, name: str, kind: str, found: _Found) -> None:
                 found.indexes[name] = rows
 
 
-def _task(client: redis.Redis, task_id: str, task: dict[str, bytes], found: _Found) -> list[str]:
+def _task(task_id: str, task: dict[str, bytes], found: _Found) -> list[str]:
     """What is wrong with one task."""
     problems = []
     state, seq, holder = states.parse(task["state"]), int(task["seq"]), task["holder"].decode()
@@ -131,7 +154,7 @@ def _task(client: redis.Redis, task_id: str, task: dict[str, bytes], found: _Fou
         problems.append(f"the snapshot at {task['at']!r} and the log after it are not the whole log")
     problems += [f"illegal move: {move}" for move in _illegal_moves(log)]
     problems += _place(task_id, state, holder, task["queue"].decode(), found)
-    ttl = [client.pttl(key) for key in (shard.task(task_id), shard.log(task_id))]
+    ttl = [found.ttls.get(key, -2) for key in (shard.task(task_id), shard.log(task_id))]
     if state in states.TERMINAL and not (ttl[0] > 0 and abs(ttl[0] - ttl[1]) < 1000):
         problems.append(f"has ended and lives for {ttl} ms")
     if state not in states.TERMINAL and ttl != [-1, -1]:

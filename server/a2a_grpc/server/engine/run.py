@@ -150,7 +150,7 @@ class Run:
         if origin is None or end.state in {states.FAILED, states.REJECTED}:
             self._write_end(end)
             await self.writer.finish()
-            if not self.writer.followed_on:
+            if self.writer.released or not self.writer.followed_on:
                 return None
             self.writer.followed_on = False
             origin = await self._take()
