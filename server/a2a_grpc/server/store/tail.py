@@ -285,6 +285,9 @@ class LogTail:
                 if self.connected:
                     lost = loop.time()
                     log.warning("lost the connection that follows the store: %s", error)
+            except Exception:
+                # Whatever it was, followers must not be left to the safety poll: connect anew, look into the log.
+                log.exception("the connection that follows the store failed")
             finally:
                 self.connected = False
             if loop.time() - lost >= self._patience:
