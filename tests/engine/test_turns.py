@@ -300,5 +300,25 @@ async def test_a_turn_of_large_chunks_costs_nobody_a_connection(server: StoreSer
         assert following() == before
 
 
+async def test_a_turn_that_writes_much_at_once_is_slowed_down_and_holds_nobody_up(server: StoreServer) -> None:
+    """Forty chunks of 500 kB without a pause: other tasks of the replica go on meanwhile."""
+    written: list[int] = []
+
+    async def agent(turn: Turn) -> None:
+        if turn.text == "much":
+            for number in range(40):
+                await turn.stream("out", text=f"{number} " + "x" * 500_000)
+                written.append(number)
+
+    async with open_node(server.url, agent, timeout=1.0) as one, open_node(server.url, agent, "r2") as two:
+        much = asyncio.create_task(one.task("much"))
+        await wait_until(lambda: len(written) > 0, "it has begun")
+        assert len(written) < 40, "nothing slowed it down"
+        little = [await one.task("little") for _ in range(5)]
+        assert [task.status.state for task in little] == [states.COMPLETED] * 5
+        task = await two.until((await much).id, states.COMPLETED)
+        assert [text.partition(" ")[0] for text in artifacts(task)["out"]] == [str(number) for number in range(40)]
+
+
 async def collect(node: Node, task_id: str) -> list[object]:
     return [event async for event in node.subscribe(task_id)]

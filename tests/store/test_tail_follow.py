@@ -103,6 +103,20 @@ async def test_a_slow_follower_with_a_tiny_buffer_reads_the_log(store_server: St
             assert await take(slow, stored, pen.seq) == (await log_of(there, stored.task_id))[1:]
 
 
+async def test_entries_too_large_to_be_published_are_read_from_the_log(store_server: StoreServer) -> None:
+    """Two hundred chunks of 200 kB to a follower who does not read meanwhile: the server must not cut it off."""
+    async with open_place(store_server.url) as here, open_store(store_server.url, "r2") as there:
+        stored = await create(there)
+        follower = asyncio.create_task(here.collect(stored.task_id, 201))
+        await wait_until(lambda: here.begun == 1, "the follower is there")
+        before = {client["id"] for client in store_server.client.client_list() if int(client["ssub"])}
+        for operation in range(1, 101):
+            large = [chunk(stored, f"{operation} " + "x" * 200_000) for _ in range(2)]
+            await there.append(step(stored, operation, *large))
+        assert [event.seq for event in await follower] == list(range(2, 202))
+        assert {client["id"] for client in store_server.client.client_list() if int(client["ssub"])} == before
+
+
 async def test_older_entries_than_the_follower_are_read_where_they_are_wanted(store_server: StoreServer) -> None:
     async with open_place(store_server.url) as here, open_store(store_server.url, "r2") as there:
         stored = await create(there)

@@ -155,3 +155,15 @@ async def test_one_of_two_answers_at_once_begins_the_turn_and_the_other_one_wait
     assert two.outcome is Outcome.STATE
     again = await send(other, await read(other, stored.task_id), origin("b"))
     assert (again.outcome, again.seq) == (Outcome.QUEUED, one.seq + 1)
+
+
+async def test_so_many_messages_may_wait_for_one_task_and_no_more(store: TaskStore) -> None:
+    """Whoever reads the task reads them all: a hundred is the limit."""
+    stored = await create(store)
+    placed = [await send(store, stored, origin(f"m{number}")) for number in range(101)]
+    assert [one.outcome for one in placed] == [Outcome.QUEUED] * 100 + [Outcome.FULL]
+    full = await read(store, stored.task_id)
+    assert (full.seq, len(full.queue)) == (101, 100)
+    # There is room again when one is taken.
+    assert await store.take(stored.task_id, 1, 1) == (Outcome.TOOK, 2)
+    assert (await send(store, stored, origin("again"))).outcome is Outcome.QUEUED
