@@ -103,18 +103,18 @@ async def test_a_slow_follower_with_a_tiny_buffer_reads_the_log(store_server: St
             assert await take(slow, stored, pen.seq) == (await log_of(there, stored.task_id))[1:]
 
 
-async def test_entries_too_large_to_be_published_are_read_from_the_log(store_server: StoreServer) -> None:
+async def test_entries_too_large_to_be_published_are_read_from_the_log(one_store_server: StoreServer) -> None:
     """Two hundred chunks of 200 kB to a follower who does not read meanwhile: the server must not cut it off."""
-    async with open_place(store_server.url) as here, open_store(store_server.url, "r2") as there:
+    async with open_place(one_store_server.url) as here, open_store(one_store_server.url, "r2") as there:
         stored = await create(there)
         follower = asyncio.create_task(here.collect(stored.task_id, 201))
         await wait_until(lambda: here.begun == 1, "the follower is there")
-        before = {client["id"] for client in store_server.client.client_list() if int(client["ssub"])}
+        before = {client["id"] for client in one_store_server.client.client_list() if int(client["ssub"])}
         for operation in range(1, 101):
             large = [chunk(stored, f"{operation} " + "x" * 200_000) for _ in range(2)]
             await there.append(step(stored, operation, *large))
         assert [event.seq for event in await follower] == list(range(2, 202))
-        assert {client["id"] for client in store_server.client.client_list() if int(client["ssub"])} == before
+        assert {client["id"] for client in one_store_server.client.client_list() if int(client["ssub"])} == before
 
 
 async def test_older_entries_than_the_follower_are_read_where_they_are_wanted(store_server: StoreServer) -> None:
@@ -226,16 +226,18 @@ async def test_who_begins_to_follow_while_the_connection_is_made_is_subscribed_t
         await wait_until(lambda: len(channels(store_server)) == 1, "the follower's channel is left")
 
 
-async def test_without_a_store_following_fails_in_time_and_goes_on_when_it_is_back(store_server: StoreServer) -> None:
-    async with open_place(store_server.url, timeout=0.3) as here:
+async def test_without_a_store_following_fails_in_time_and_goes_on_when_it_is_back(
+    one_store_server: StoreServer,
+) -> None:
+    async with open_place(one_store_server.url, timeout=0.3) as here:
         stored = await create(here.store)
-        store_server.kill()
+        one_store_server.kill()
         await wait_until(lambda: not here.tail.connected, "the loss is noticed")
         began = asyncio.get_running_loop().time()
         with pytest.raises(StoreUnavailableError):
             await here.collect(stored.task_id, 2)
         assert asyncio.get_running_loop().time() - began < 3
-        store_server.start()
+        one_store_server.start()
         await wait_until(lambda: here.tail.connected, "the tail is connected again")
         follower = asyncio.create_task(here.collect(stored.task_id, 2))
         await wait_until(lambda: here.begun == 1, "the follower follows")
@@ -243,16 +245,18 @@ async def test_without_a_store_following_fails_in_time_and_goes_on_when_it_is_ba
         assert [event.seq for event in await follower] == [2]
 
 
-async def test_who_waits_for_longer_than_the_patience_hears_that_the_store_is_away(store_server: StoreServer) -> None:
-    async with open_place(store_server.url, timeout=0.3, patience=0.5) as here:
+async def test_who_waits_for_longer_than_the_patience_hears_that_the_store_is_away(
+    one_store_server: StoreServer,
+) -> None:
+    async with open_place(one_store_server.url, timeout=0.3, patience=0.5) as here:
         stored = await create(here.store)
         follower = asyncio.create_task(here.collect(stored.task_id, 2))
         await wait_until(lambda: here.begun == 1, "the follower is there")
-        store_server.kill()
+        one_store_server.kill()
         with pytest.raises(StoreUnavailableError):
             async with asyncio.timeout(5):
                 await follower
-        store_server.start()
+        one_store_server.start()
 
 
 async def test_a_log_with_a_hole_is_told_and_not_jumped_over(store_server: StoreServer) -> None:
