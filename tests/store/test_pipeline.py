@@ -260,7 +260,7 @@ async def test_one_pipeline_is_one_connection(store_server: StoreServer) -> None
     async with connect(store_server.url) as pipeline:
         for _ in range(3):
             await asyncio.gather(*(keep(pipeline, at) for at in range(100)))
-            assert connections(store_server) == 2
+            await wait_until(lambda: connections(store_server) == 2, "there is one connection beside this")
             store_server.cut_connections()
 
 
