@@ -1,6 +1,7 @@
 """How a process ends: on a signal in time and in order, whatever it is doing; and what is left when it is killed."""
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -99,26 +100,21 @@ async def test_turns_that_run_are_given_back_and_done_after_the_next_start(serve
 
 async def test_who_waits_and_who_reads_is_told_over_each_binding(server: Replica) -> None:
     """UNAVAILABLE in the form of the binding, and no response that is cut: the callers would not let it pass."""
-    callers = [CALLERS[binding](server) for binding in BINDINGS]
-    for one in callers:
-        await one.__aenter__()
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        callers = [await stack.enter_async_context(CALLERS[binding](server)) for binding in BINDINGS]
         task = await callers[0].task("hang", return_immediately=True)
-        waiting = [asyncio.create_task(one.send(say("hang"))) for one in callers]
-        reading = [await following(one, task.id) for one in callers]
+        calls: list[asyncio.Task[object]] = [asyncio.create_task(one.send(say("hang"))) for one in callers]
+        calls += [await following(one, task.id) for one in callers]
+        for call in calls:
+            stack.callback(call.cancel)
 
         async def all_are_at_work() -> bool:
             return (await callers[0].page(status=pb.TASK_STATE_WORKING)).total_size == 1 + len(callers)
 
         await wait_until(all_are_at_work, "the calls have come")
         await end(server)
-        for call in (*waiting, *reading):
-            with pytest.raises(CallError) as caught:
-                await call
-            assert caught.value.is_of(UNAVAILABLE), caught.value
-    finally:
-        for one in callers:
-            await one.__aexit__()
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(outcome, CallError) and outcome.is_of(UNAVAILABLE), outcome
 
 
 async def following(caller: Caller, task_id: str) -> asyncio.Task[None]:
