@@ -204,7 +204,8 @@ async def test_what_is_written_before_the_subscription_stands_again_is_not_misse
 async def test_who_begins_to_follow_while_the_connection_is_made_is_subscribed_too(store_server: StoreServer) -> None:
     async with (
         lossy(store_server) as link,
-        open_place(store_server.url, tail_url=link.url) as here,
+        # To select a database is a request and its answer, before anything else can be asked for.
+        open_place(store_server.url, tail_url=f"{link.url}?db=1") as here,
         open_store(store_server.url, "r2") as there,
     ):
         stored = await create(there)

@@ -1,5 +1,6 @@
 """How the store is reached: one address, two kinds of connection."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -27,6 +28,20 @@ _OPTIONS = (
     "ssl_keyfile",
     "ssl_password",
 )
+
+
+class _Once(Retry):
+    """No second try, and nothing done in between.
+
+    redis-py's own would open the connection anew before it raises, behind the back of whoever has to look for what was
+    missed meanwhile.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(NoBackoff(), 0)
+
+    async def call_with_retry(self, do: Callable[[], Awaitable[Any]], *_: Any, **__: Any) -> Any:
+        return await do()
 
 
 def call_pool(url: str) -> ConnectionPool:
@@ -65,6 +80,6 @@ def _settings() -> dict[str, Any]:
     return {
         "socket_timeout": None,
         "socket_connect_timeout": _CONNECT_TIMEOUT,
-        "retry": Retry(NoBackoff(), 0),
+        "retry": _Once(),
         "protocol": 2,
     }
