@@ -1,5 +1,6 @@
 """Fixtures that every test may use. What they are made of is in `tests.support`."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,10 @@ from tests.support.servers import KINDS, ServerKind, StorePool, StoreServer
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Names the marker of `two_replicas`."""
+    """Names the marker of `two_replicas`, and lets the processes of the tests hear a Ctrl-C."""
+    # A shell starts a background job with SIGINT ignored, and whatever the job starts inherits that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "agent(reference, **env): what two_replicas serve (MODULE:ATTR), with which A2A_* variables"
     )

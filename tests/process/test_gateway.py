@@ -446,7 +446,7 @@ async def test_a_restart_of_one_replica_of_two_is_not_noticed(behind: Behind) ->
         await wait_until(lambda: len(codes) > count + 20, "calls pass again")
         ended = True
         await asyncio.gather(*callers)
-        assert set(codes) == {200}
+        assert set(codes) == {200}, behind.all.log() + behind.second.log()[-1500:]
         assert (await http.get("/readyz")).status_code == 200
 
 
@@ -458,8 +458,11 @@ async def test_a_replica_that_is_killed_is_left_out(behind: Behind) -> None:
         async def passes() -> bool:
             return [(await http.get(f"/tasks/{task['id']}")).status_code for _ in range(10)] == [200] * 10
 
+        async def ready() -> bool:
+            return (await http.get("/readyz")).status_code == 200
+
         await wait_until(passes, "every call reaches the replica that is left")
-        assert (await http.get("/readyz")).status_code == 200
+        await wait_until(ready, "the gateway is ready with the replica that is left")
 
 
 async def test_a_gateway_that_stops_ends_its_streams(behind: Behind) -> None:
