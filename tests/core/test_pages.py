@@ -48,6 +48,7 @@ def test_a_token_leads_back_to_its_cursor(cursor: Cursor, context: str, owner: s
         pages.filters(changed(status_timestamp_after=Timestamp(seconds=0)), "owner"),
         pages.filters(changed(status_timestamp_after=Timestamp(seconds=1)), "owner"),
     ],
+    ids=["owner", "tenant", "context", "status", "any time", "a time"],
 )
 def test_a_token_of_another_listing_is_refused(other: bytes) -> None:
     token = pages.encode(Cursor(1_700_000_000_000, ids.new_task_id(0)), BOUND)

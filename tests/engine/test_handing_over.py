@@ -153,6 +153,7 @@ async def test_a_turn_goes_on_over_an_outage_and_nothing_is_lost_or_doubled(serv
         await turn.working("off we go")
         for number in itertools.count():
             await turn.stream("out", text=str(number))
+            assert await turn.reference(turn.task_id) is not None
             await asyncio.sleep(0.002)
             if number >= count and back.is_set():
                 break
@@ -236,12 +237,17 @@ async def test_a_turn_that_has_lost_its_patience_with_the_store_runs_again(serve
 
 async def test_a_store_that_refuses_a_write_ends_the_run_and_not_the_replica(server: StoreServer) -> None:
     """Nothing that comes back by itself: somebody has written something else under the name of the log."""
-    go = asyncio.Event()
+    go, refused = asyncio.Event(), asyncio.Event()
 
     async def agent(turn: Turn) -> None:
         if turn.text == "bad":
             await go.wait()
         await turn.artifact(artifact_id="a", text="x")
+        try:
+            await turn.flush()
+        except (TurnOverError, asyncio.CancelledError):
+            refused.set()
+            raise
 
     async with open_node(server.url, agent) as node:
         task_id = await node.begin("bad")
@@ -249,6 +255,8 @@ async def test_a_store_that_refuses_a_write_ends_the_run_and_not_the_replica(ser
         server.client.rename(log, "elsewhere")
         server.client.set(log, "something else")
         go.set()
+        # Who waits for it to be stored does not hear that it was.
+        await asyncio.wait_for(refused.wait(), 3)
         await wait_until(lambda: node.engine.running == 0, "the run is over")
         assert (await node.task("good")).status.state == states.COMPLETED
         server.client.rename("elsewhere", log)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 
 import pytest
 
@@ -76,17 +77,19 @@ async def test_who_stops_waiting_loses_no_message(server: StoreServer, wait: flo
 
 async def test_a_message_that_was_asked_for_and_not_waited_for_is_the_next_turn(server: StoreServer) -> None:
     """It has left the queue when the function ends, so it must stand against the end by itself."""
-    for ending in ("complete", "ask", "return"):
+    for ending, pauses in itertools.product(("complete", "ask", "return"), (1, 2, 3, 5)):
         turns: list[str] = []
 
-        async def agent(turn: Turn, ending: str = ending, turns: list[str] = turns) -> None:
+        async def agent(turn: Turn, ending: str = ending, turns: list[str] = turns, pauses: int = pauses) -> None:
             turns.append(turn.text)
             if turn.text != "first":
                 await turn.complete("re second")
                 return
             await wait_until(waiting, "the message waits")
             getting = asyncio.create_task(turn.inbox.get())
-            await asyncio.sleep(0)
+            # The request may be about to be made, or on its way.
+            for _ in range(pauses):
+                await asyncio.sleep(0)
             getting.cancel()
             if ending == "complete":
                 await turn.complete("done")
@@ -100,8 +103,8 @@ async def test_a_message_that_was_asked_for_and_not_waited_for_is_the_next_turn(
                 return bool((await read(node.store, task_id)).queue)  # type: ignore[attr-defined]
 
             task = await node.task("second", task_id)
-            assert turns == ["first", "second"], ending
-            assert (task.status.state, words(task)) == (states.COMPLETED, "re second"), ending
+            assert turns == ["first", "second"], (ending, pauses)
+            assert (task.status.state, words(task)) == (states.COMPLETED, "re second"), (ending, pauses)
 
 
 async def test_two_readers_share_the_messages(server: StoreServer) -> None:

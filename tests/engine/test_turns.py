@@ -122,6 +122,47 @@ async def waits(node: Node, task_id: str) -> bool:
     return bool((await read(node.store, task_id)).queue)
 
 
+async def test_a_turn_that_fails_ends_the_task_with_the_messages_that_wait(
+    server: StoreServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage()
+
+    async def agent(turn: Turn) -> None:
+        await stage(turn)
+        await turn.complete("not yet")  # a message waits, so this ends nothing
+        await turn.flush()
+        await turn.fail("now")
+
+    async with open_node(server.url, agent) as node:
+        task_id = await node.begin("first")
+        blocked = asyncio.create_task(node.task("second", task_id))
+        await wait_until(lambda: waits(node, task_id), "the second message waits")
+        stage.go.set()
+        task = await blocked
+        assert (task.status.state, words(task)) == (states.FAILED, "now")
+        await wait_until(lambda: node.engine.running == 0, "the run is over")
+        stored = await read(node.store, task_id)
+        assert (stored.queue, stored.turn, stage.begun) == ((2,), 1, ["first"])
+        assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+async def test_a_function_that_cancels_its_own_task_ends_its_turn_only(server: StoreServer) -> None:
+    stage = Stage()
+
+    async def agent(turn: Turn) -> None:
+        await stage(turn)
+        this = asyncio.current_task()
+        assert this is not None
+        this.cancel()
+
+    async with open_node(server.url, agent) as node:
+        task_id = await node.begin("first")
+        await node.begin("second", task_id)
+        stage.go.set()
+        await node.until(task_id, states.COMPLETED)
+        assert stage.begun == ["first", "second"]
+
+
 async def test_each_caller_gets_the_answer_to_its_own_message(server: StoreServer) -> None:
     stage = Stage()
 

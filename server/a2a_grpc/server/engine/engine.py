@@ -383,7 +383,13 @@ class Engine:
                 while (room := self._max_turns - self.running - self._reserved) > 0:
                     waiting = await self._store.waiting(room)
                     for task_id in waiting:
-                        await self._claim(task_id)
+                        try:
+                            await self._claim(task_id)
+                        except StoreUnavailableError:
+                            raise
+                        except Exception:
+                            # One task that cannot be read must not keep the others from being run.
+                            log.exception("task %s: cannot be claimed", task_id)
                     if len(waiting) < room:
                         break
             except StoreUnavailableError:
@@ -416,13 +422,14 @@ class Engine:
         for task_id in await self._store.held():
             if task_id in self._runs:
                 continue
-            stored = await self._store.read(task_id, artifacts=False)
+            found = await self._store.holder(task_id)
             if task_id not in self._runs and task_id not in self._placing:
-                if stored is None or stored.holder == self._store.replica:
+                holder, epoch = found if found is not None else (self._store.replica, 0)
+                if holder == self._store.replica:
                     # Otherwise its run ended while this looked, which is no news.
                     level = logging.INFO if self._closing else logging.WARNING
                     log.log(level, "task %s: held and not run here; it is given back", task_id)
-                await self._store.put_back(task_id, stored.epoch if stored is not None else 0)
+                await self._store.put_back(task_id, epoch)
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)

@@ -387,6 +387,11 @@ class TaskStore:
         )
         return [task_id.decode() for found in replies for task_id in found]
 
+    async def holder(self, task_id: str) -> tuple[str, int] | None:
+        """Who holds a task (or ""), and its epoch; None where there is no such task."""
+        found = await self._pipeline.command("HMGET", self.keys_of(task_id).task(task_id), "holder", "epoch")
+        return None if found[0] is None else (found[0].decode(), int(found[1]))
+
     # -- retention ---------------------------------------------------------------------------------------------------
 
     async def purge(self, count: int = 100) -> int:
