@@ -1,15 +1,18 @@
 """How calls end when the server stops."""
 
 import asyncio
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from google.protobuf.message import Message
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
-from a2a_grpc.server.bindings.grpc.server import create_server
+from a2a_grpc.server.bindings.grpc.server import A2A_SERVICE, create_server
 from a2a_grpc.server.calls.call import Call
 from tests.bindings_grpc.scripted import Scripted, ready
 from tests.support.waiting import wait_until
@@ -60,3 +63,18 @@ async def test_a_call_that_outlasts_the_grace_is_ended() -> None:
     assert caught.value.details() == (
         "The server shut down before this call was answered; what it has started goes on."
     )
+
+
+async def test_who_watches_is_told_before_the_server_leaves() -> None:
+    """A balancer has to know before calls can get lost: one that is on its way then is still answered."""
+    handler = Scripted()
+    server = create_server(handler, None, ready(), addr="127.0.0.1:0")
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{await server.start()}") as channel, asyncio.timeout(5):
+        stub: Any = HealthStub(channel)
+        watching = stub.Watch(HealthCheckRequest(service=A2A_SERVICE))
+        assert (await watching.read()).status == HealthCheckResponse.SERVING
+        stopping = asyncio.create_task(server.stop(1))
+        assert (await watching.read()).status == HealthCheckResponse.NOT_SERVING
+        assert await A2AServiceStub(channel).GetTask(GET) == a2a_pb2.Task()
+        assert not stopping.done()
+        await stopping

@@ -41,9 +41,14 @@ class Health(HealthServicer):
         self._watchers: set[asyncio.Event] = set()
         self._unsubscribe = readiness.subscribe(self._changed)
 
-    def close(self) -> None:
-        """From now on nothing is ready, and watchers are told so and let go: they would hold up the server's stop."""
+    def retire(self) -> bool:
+        """From now on nothing is ready. Returns whether somebody watches, and so is told at once."""
         self._unsubscribe()
+        self._changed(ready=False)
+        return bool(self._watchers)
+
+    def close(self) -> None:
+        """Let the watchers go, who would hold up the server's stop. `retire` comes first."""
         self._closed = True
         self._changed(ready=False)
 

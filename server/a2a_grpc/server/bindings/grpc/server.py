@@ -26,6 +26,8 @@ A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
 CARD_SERVICE: Final = card_pb2.DESCRIPTOR.services_by_name["AgentCardService"].full_name
 HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
+_NOTICE: Final = 0.5
+"""Seconds between the news that the server leaves and its leaving, where somebody watches its health."""
 _LAST_WORDS: Final = 1.0
 """Seconds that calls have, once ended at the end of the grace, to send their status."""
 
@@ -66,6 +68,9 @@ class GrpcServer:
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then end it. None: cancel at once."""
+        if self._health.retire() and grace is not None:
+            # Those who watch send no more calls once they know; one that comes while the library stops may be dropped.
+            await asyncio.sleep(_NOTICE)
         self._health.close()
         self._registrar.drain(A2A_SERVICE)
         # The library ends calls with the connection, without the details that an A2AError has.
