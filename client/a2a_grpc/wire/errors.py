@@ -145,9 +145,7 @@ class VersionNotSupportedError(
 # (InvalidParamsError: INVALID_PARAMS), which is what the official clients look for; else it is the google.rpc code's.
 
 
-class InvalidArgumentError(
-    A2AError, reason="INVALID_PARAMS", code=code_pb2.INVALID_ARGUMENT, http=400, jsonrpc=-32602
-):
+class InvalidArgumentError(A2AError, reason="INVALID_PARAMS", code=code_pb2.INVALID_ARGUMENT, http=400, jsonrpc=-32602):
     """The request is wrong whatever the state of the server: a field is missing, malformed or out of range."""
 
 
