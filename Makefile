@@ -109,6 +109,7 @@ lint-proto: $(VENV)/.dev build/include
 
 lint: $(VENV)/.dev lint-proto ## ruff, import rules, buf lint, buf breaking against the previous commit
 	ruff check
+	ruff format --check
 	lint-imports --no-logo
 
 types: $(VENV)/.dev ## mypy --strict
