@@ -47,6 +47,11 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert (settings.engine.max_turns, settings.engine.max_ready) == (100, 10000)
     assert settings.engine.turn_timeout == 86400
     assert (settings.engine.cancel_grace, settings.engine.mixed_timeout) == (5, 1)
+    assert (settings.engine.lease_ttl, settings.engine.max_attempts) == (4, 3)
+    assert (settings.store.log_events, settings.store.dead_letter_ttl) == (10_000, 2_592_000)
+    assert (settings.grpc.max_connection_age, settings.grpc.max_connection_age_grace) == (0, 600)
+    assert (settings.drain.delay, settings.drain.grace, settings.drain.timeout) == (0, 15, 28)
+    assert settings.admin.addr is None
     assert (settings.limits.max_message_bytes, settings.limits.max_nesting, settings.limits.max_id_length) == (
         4194304,
         32,
@@ -63,6 +68,8 @@ GIVEN = {
     "A2A_GRPC_KEEPALIVE_TIMEOUT": "11",
     "A2A_GRPC_MIN_PING_INTERVAL": "9.5",
     "A2A_GRPC_MAX_STREAMS": "1000",
+    "A2A_GRPC_MAX_CONNECTION_AGE": "1800",
+    "A2A_GRPC_MAX_CONNECTION_AGE_GRACE": "300",
     "A2A_GRPC_REFLECTION": "false",
     "A2A_HTTP_ADDR": "[::1]:6002",
     "A2A_SSE_HEARTBEAT": "5",
@@ -78,12 +85,20 @@ GIVEN = {
     "A2A_STORE_TIMEOUT": "0.5",
     "A2A_STORE_PATIENCE": "7",
     "A2A_SNAPSHOT_EVENTS": "64",
+    "A2A_LOG_EVENTS": "500",
+    "A2A_DEAD_LETTER_TTL": "7200",
     "A2A_STREAM_BUFFER": "32",
+    "A2A_LEASE_TTL": "6",
+    "A2A_MAX_ATTEMPTS": "1",
     "A2A_MAX_TURNS": "7",
     "A2A_MAX_READY": "8",
     "A2A_TURN_TIMEOUT": "0",
     "A2A_CANCEL_GRACE": "2",
     "A2A_MIXED_TIMEOUT": "0.25",
+    "A2A_DRAIN_DELAY": "5",
+    "A2A_DRAIN_GRACE": "10",
+    "A2A_DRAIN_TIMEOUT": "20",
+    "A2A_ADMIN_ADDR": "127.0.0.1:6003",
     "A2A_MAX_MESSAGE_BYTES": "1048576",
     "A2A_MAX_NESTING": "16",
     "A2A_MAX_ID_LENGTH": "128",

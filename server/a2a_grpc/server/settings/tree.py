@@ -77,6 +77,25 @@ class GrpcSettings(Group):
             doc="Calls at the same time on one connection. 0 leaves it to the gRPC library.",
         ),
     ] = 0
+    max_connection_age: Annotated[
+        Seconds,
+        Field(le=DAY),
+        Variable(
+            name="A2A_GRPC_MAX_CONNECTION_AGE",
+            unit="seconds",
+            doc="An older connection is asked to go elsewhere, so that balancers can rebalance. 0 sets no limit.",
+        ),
+    ] = 0
+    max_connection_age_grace: Annotated[
+        PositiveSeconds,
+        Field(le=DAY),
+        Variable(
+            name="A2A_GRPC_MAX_CONNECTION_AGE_GRACE",
+            unit="seconds",
+            doc="With A2A_GRPC_MAX_CONNECTION_AGE: how long calls on such a connection may go on. No stream lasts for "
+            "longer than this: it ends with UNAVAILABLE, and its reader resumes it elsewhere.",
+        ),
+    ] = 600
     reflection: Annotated[
         bool,
         Variable(
@@ -210,6 +229,23 @@ class StoreSettings(Group):
             doc="A running task gets a new snapshot after so many events: fewer make reading cheaper, more writing.",
         ),
     ] = 256
+    log_events: Annotated[
+        int,
+        Field(ge=100),
+        Variable(
+            name="A2A_LOG_EVENTS",
+            unit="events",
+            doc="At least so many events of a task are kept for streams that resume; of a longer task the oldest go.",
+        ),
+    ] = 10_000
+    dead_letter_ttl: Annotated[
+        PositiveSeconds,
+        Variable(
+            name="A2A_DEAD_LETTER_TTL",
+            unit="seconds",
+            doc="How long a dead letter is kept: a turn that could not be run to its end.",
+        ),
+    ] = 30 * DAY
     stream_buffer: Annotated[
         int,
         Field(ge=1),
@@ -223,6 +259,26 @@ class StoreSettings(Group):
 
 class EngineSettings(Group):
     """Running turns."""
+
+    lease_ttl: Annotated[
+        Seconds,
+        Field(ge=1, le=600),
+        Variable(
+            name="A2A_LEASE_TTL",
+            unit="seconds",
+            doc="A replica that was not heard of for so long is taken for lost: others run its turns again. It says "
+            "that it is there four times as often.",
+        ),
+    ] = 4
+    max_attempts: Annotated[
+        int,
+        Field(ge=1, le=100),
+        Variable(
+            name="A2A_MAX_ATTEMPTS",
+            doc="How often a turn is begun in all where replicas are lost under it. An agent or a skill may declare "
+            "its own number; 1 means never twice.",
+        ),
+    ] = 3
 
     max_turns: Annotated[
         int,
@@ -262,6 +318,53 @@ class EngineSettings(Group):
             doc="An agent that answers with a message or a task has so long to show which; then it is a task.",
         ),
     ] = 1.0
+
+
+class DrainSettings(Group):
+    """Stopping."""
+
+    delay: Annotated[
+        Seconds,
+        Field(le=600),
+        Variable(
+            name="A2A_DRAIN_DELAY",
+            unit="seconds",
+            doc="After SIGTERM the service says that it is not ready and goes on for so long. SIGINT skips it.",
+        ),
+    ] = 0
+    grace: Annotated[
+        Seconds,
+        Field(le=DAY),
+        Variable(
+            name="A2A_DRAIN_GRACE",
+            unit="seconds",
+            doc="How long running turns may take to end by themselves then. What still runs goes to another replica.",
+        ),
+    ] = 15
+    timeout: Annotated[
+        PositiveSeconds,
+        Field(le=2 * DAY),
+        Variable(
+            name="A2A_DRAIN_TIMEOUT",
+            unit="seconds",
+            doc="The process ends at the latest so long after the signal. Longer than delay and grace together, and "
+            "shorter than the platform waits before it kills (Kubernetes: terminationGracePeriodSeconds, 30).",
+        ),
+    ] = 28
+
+
+class AdminSettings(Group):
+    """Administration."""
+
+    addr: Annotated[
+        AddressText | None,
+        Variable(
+            name="A2A_ADMIN_ADDR",
+            default="none: switched off",
+            doc="Where the administration service listens (gRPC): dead letters, all tasks, replicas. It asks for no "
+            "credentials, so it must be an address of this machine alone, such as `127.0.0.1:50052`.",
+        ),
+    ] = None
 
 
 class LimitSettings(Group):
@@ -368,6 +471,8 @@ class Settings(BaseSettings):
     card: CardSettings
     store: StoreSettings
     engine: EngineSettings
+    drain: DrainSettings
+    admin: AdminSettings
     limits: LimitSettings
     protocol: ProtocolSettings
     auth: AuthSettings
