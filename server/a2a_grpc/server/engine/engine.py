@@ -91,6 +91,8 @@ class Engine:
         self._placing: Counter[str] = Counter()
         """Tasks that the store is asked to give to this replica."""
         self._wake_up = asyncio.Event()
+        self._rested = asyncio.Event()
+        """Set whenever a turn or a reservation ends."""
         self._closing = False
         for keys in store.all_keys():
             tail.watch(keys.wake(store.replica), self._woken)
@@ -105,9 +107,19 @@ class Engine:
         """Begin to claim turns that wait."""
         self._spawn(self._claim_waiting(), "claims")
 
+    def retire(self) -> None:
+        """Claim nothing any more: what comes in from now on is stored for other replicas."""
+        self._closing = True
+
+    async def idle(self) -> None:
+        """Wait until no turn runs here."""
+        while self._runs or self._reserved:
+            self._rested.clear()
+            await self._rested.wait()
+
     async def close(self) -> None:
         """Stop claiming, interrupt what runs, and give it back to the ready queue."""
-        self._closing = True
+        self.retire()
         runs = list(self._runs.values())
         for run in runs:
             run.stop()
@@ -278,6 +290,7 @@ class Engine:
                 # There was no room; turns may wait for this place.
                 self._wake_up.set()
             self._reserved -= 1
+            self._rested.set()
             self._placing[task_id] -= 1
             if not self._placing[task_id]:
                 del self._placing[task_id]
@@ -351,6 +364,7 @@ class Engine:
             self._wake_up.set()
         if self._runs.get(task_id) is run:
             del self._runs[task_id]
+            self._rested.set()
             if self._tail.run_ends(task_id, ended=run.writer.ended):
                 self._spawn(self._tail.go_on(task_id), f"go-on-{task_id}")
 
