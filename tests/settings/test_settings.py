@@ -192,6 +192,16 @@ def test_nothing_can_be_changed_afterwards() -> None:
             "50051",
             "A2A_GRPC_ADDR is '50051', but it must be HOST:PORT, for example 127.0.0.1:50051 or [::1]:50051.",
         ),
+        (
+            "A2A_ADMIN_ADDR",
+            "0.0.0.0:50055",
+            (
+                "A2A_ADMIN_ADDR is '0.0.0.0:50055', but whoever connects there may read, send again and erase the "
+                "tasks of everybody, without credentials, so it must be an address of this machine alone, such as "
+                "127.0.0.1:50055. To reach it from elsewhere: kubectl exec, kubectl port-forward, or ssh -L "
+                "50055:127.0.0.1:50055."
+            ),
+        ),
         ("A2A_HTTP_ADDR", "h:65536", "A2A_HTTP_ADDR is 'h:65536', but the port 65536 is higher than 65535."),
         (
             "A2A_PUBLIC_HTTP_URL",
@@ -412,6 +422,23 @@ def test_two_servers_on_one_port_are_refused(grpc: str, http: str) -> None:
         f"A2A_GRPC_ADDR is {grpc} and A2A_HTTP_ADDR is {http}, but two servers cannot share a port. "
         "Give one of them another port."
     )
+
+
+def test_administration_shares_no_port_either() -> None:
+    assert problem(A2A_GRPC_ADDR="0.0.0.0:80", A2A_ADMIN_ADDR="localhost:80") == (
+        "A2A_GRPC_ADDR is 0.0.0.0:80 and A2A_ADMIN_ADDR is localhost:80, but two servers cannot share a port. "
+        "Give one of them another port."
+    )
+
+
+@pytest.mark.parametrize("addr", ["127.0.0.1:0", "127.9.9.9:7", "[::1]:7", "localhost:7"])
+def test_administration_listens_on_any_address_of_this_machine_alone(addr: str) -> None:
+    assert str(load({"A2A_ADMIN_ADDR": addr}).admin.addr) == addr
+
+
+@pytest.mark.parametrize("addr", ["[::]:7", "10.0.0.7:7", "[2001:db8::7]:7", "admin.example.com:7", "localhost.evil:7"])
+def test_administration_is_refused_where_others_could_connect(addr: str) -> None:
+    assert "an address of this machine alone" in problem(A2A_ADMIN_ADDR=addr)
 
 
 def test_two_servers_on_one_port_of_two_addresses_or_on_free_ports_are_fine() -> None:

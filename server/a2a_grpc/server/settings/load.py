@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 
 from pydantic import ValidationError
 
@@ -27,12 +28,19 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     """Values that are right one by one and wrong together."""
-    grpc, http, store = settings.grpc.addr, settings.http.addr, settings.store
-    if grpc.port and grpc.port == http.port and (grpc.host == http.host or grpc.wildcard or http.wildcard):
-        yield (
-            f"A2A_GRPC_ADDR is {grpc} and A2A_HTTP_ADDR is {http}, but two servers cannot share a port. "
-            "Give one of them another port."
-        )
+    store = settings.store
+    listeners = {
+        "A2A_GRPC_ADDR": settings.grpc.addr,
+        "A2A_HTTP_ADDR": settings.http.addr,
+        "A2A_ADMIN_ADDR": settings.admin.addr,
+    }
+    listening = [(name, addr) for name, addr in listeners.items() if addr is not None and addr.port]
+    for (name, addr), (other_name, other) in combinations(listening, 2):
+        if addr.port == other.port and (addr.host == other.host or addr.wildcard or other.wildcard):
+            yield (
+                f"{name} is {addr} and {other_name} is {other}, but two servers cannot share a port. "
+                "Give one of them another port."
+            )
     if store.patience and store.patience < store.timeout:
         yield (
             f"A2A_STORE_PATIENCE is {store.patience:g} s, less than a single call may take (A2A_STORE_TIMEOUT is "

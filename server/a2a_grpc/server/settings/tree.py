@@ -21,6 +21,7 @@ from a2a_grpc.server.settings.values import (
     ApiKeysText,
     HeaderName,
     HttpUrl,
+    LoopbackText,
     LowerCase,
     Origins,
     OriginsText,
@@ -357,7 +358,7 @@ class AdminSettings(Group):
     """Administration."""
 
     addr: Annotated[
-        AddressText | None,
+        LoopbackText | None,
         Variable(
             name="A2A_ADMIN_ADDR",
             default="none: switched off",

@@ -6,6 +6,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -67,6 +68,23 @@ def parse_address(text: str) -> Address:
     if port > HIGHEST_PORT:
         raise ValueError(f"the port {port} is higher than {HIGHEST_PORT}")
     return Address(match["v6"] or match["host"], port)
+
+
+def parse_loopback(text: str) -> Address:
+    """`HOST:PORT` where nobody but this machine itself can connect."""
+    address = parse_address(text)
+    try:
+        loopback = ip_address(address.host).is_loopback
+    except ValueError:
+        loopback = address.host == "localhost"
+    if not loopback:
+        raise ValueError(
+            "whoever connects there may read, send again and erase the tasks of everybody, without credentials, so it "
+            f"must be an address of this machine alone, such as 127.0.0.1:{address.port or 50052}. To reach it from "
+            f"elsewhere: kubectl exec, kubectl port-forward, or ssh -L {address.port or 50052}:127.0.0.1:"
+            f"{address.port or 50052}"
+        )
+    return address
 
 
 @dataclass(frozen=True)
@@ -225,6 +243,7 @@ def parse_replica(text: str) -> str:
 
 
 AddressText = Annotated[Address, _from_text(parse_address)]
+LoopbackText = Annotated[Address, _from_text(parse_loopback)]
 RedisUrlText = Annotated[RedisUrl, _from_text(parse_redis_url)]
 HttpUrl = Annotated[str, _from_text(parse_http_url)]
 ApiKeysText = Annotated[ApiKeys, _from_text(parse_api_keys)]

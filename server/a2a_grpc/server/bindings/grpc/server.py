@@ -58,7 +58,7 @@ class GrpcServer:
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
         if not self._addr.startswith("unix:"):
-            await asyncio.to_thread(_try_to_bind, self._addr)
+            await asyncio.to_thread(try_to_bind, self._addr)
         try:
             port = self._server.add_insecure_port(self._addr)
         except RuntimeError as error:
@@ -129,7 +129,7 @@ def create_server(
     return GrpcServer(server, addr, health, registrar)
 
 
-def _try_to_bind(addr: str) -> None:
+def try_to_bind(addr: str) -> None:
     """Raise the OSError that says why nobody can listen on `addr`.
 
     gRPC raises an error without a reason, and tells the reason on stderr in words of its own.
