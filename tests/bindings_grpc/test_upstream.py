@@ -156,6 +156,17 @@ async def test_response_parameters_come_back() -> None:
     assert made.response_parameters == {"a2a-extensions": "urn:one", "x-request-id": "r-1"}
 
 
+async def test_a_stream_that_goes_on_says_so_through_the_gateway() -> None:
+    async def stream(method: str, request: Message, call: Call) -> AsyncIterator[Event]:
+        call.response_parameters["last-event-id"] = call.parameters["last-event-id"]
+        yield Event(7, a2a_pb2.StreamResponse(task=a2a_pb2.Task(id="t-1")))
+
+    async with remote(Scripted(stream=stream)) as connected:
+        made = call("SubscribeToTask", last_event_id="7")
+        await collect(connected.handler.stream("SubscribeToTask", SUBSCRIBE, made))
+    assert made.response_parameters == {"last-event-id": "7"}
+
+
 @pytest.mark.parametrize("cls", ERRORS, ids=lambda cls: cls.__name__)
 async def test_each_error_passes(cls: type[A2AError]) -> None:
     cause = cls("what went wrong", metadata={"task_id": "t-1"}, violations=[Violation("id", "bad")], retry_after=1.5)

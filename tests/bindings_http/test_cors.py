@@ -63,7 +63,8 @@ async def test_answers_errors_and_streams_can_be_read() -> None:
             response = await client.get(path, headers=ORIGIN)
             assert response.headers["access-control-allow-origin"] == "*"
             exposed = response.headers["access-control-expose-headers"].split(", ")
-            assert {"a2a-extensions", "x-request-id", "retry-after", "www-authenticate"} <= set(exposed)
+            assert {"a2a-extensions", "last-event-id", "x-request-id", "retry-after"} <= set(exposed)
+            assert "www-authenticate" in exposed
         assert "access-control-allow-origin" not in (await client.get("/tasks/t1")).headers
     async with serving(ScriptedHandler(raising(TaskNotFoundError("No.")))) as client:
         body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}

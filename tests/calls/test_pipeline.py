@@ -11,6 +11,8 @@ from a2a_grpc.server.calls import pipeline, steps
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.wire.errors import UnimplementedError
 from tests.calls.pipelines import REQUEST, answering, call, operations, raising
 
 TASK = a2a_pb2.Task(id="task")
@@ -118,6 +120,17 @@ async def test_a_cancellation_passes_through_and_reaches_the_operation(made: Mad
     assert made.seen[3:] == ["c out CancelledError", "b out CancelledError", "a out CancelledError"]
 
 
+async def test_an_operation_that_has_no_use_case_is_not_offered(made: Made) -> None:
+    """A new method of the proto has a route by itself; who calls it learns that nobody is at home, not of a defect."""
+    with pytest.raises(UnimplementedError, match="GetTask"):
+        await made.around().unary("GetTask", REQUEST, call())
+    with pytest.raises(UnimplementedError, match="New"):
+        await made.around(unary=answering(TASK)).unary("New", REQUEST, call("New"))
+    with pytest.raises(UnimplementedError, match="NewStream"):
+        await anext(made.around(stream=Streaming()).stream("NewStream", REQUEST, call("NewStream")))
+    assert made.seen[:6] == ["a in", "b in", "c in", *(f"{step} out UnimplementedError" for step in "cba")]
+
+
 # -- streams ---------------------------------------------------------------------------------------------------------
 
 EVENTS = [Event(seq, a2a_pb2.StreamResponse(task=TASK)) for seq in (1, 2, 3)]
@@ -186,6 +199,20 @@ async def test_a_stream_that_is_left_closes_the_operation_and_leaves_the_steps(m
     await stream.aclose()
     assert operation.closed
     assert made.seen[3:] == ["c out GeneratorExit", "b out GeneratorExit", "a out GeneratorExit"]
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_a_stream_that_goes_on_says_from_which_event(made: Made, resumed: bool) -> None:
+    async def operation(_: object, caller: Caller) -> AsyncGenerator[Event, None]:
+        caller.resumed = resumed
+        for event in EVENTS[1:]:
+            yield event
+
+    given = call()
+    stream = made.around(stream=operation).stream("SubscribeToTask", REQUEST, given)
+    assert [await anext(stream), given.response_parameters] == [EVENTS[1], {"last-event-id": "2"} if resumed else {}]
+    assert [event async for event in stream] == EVENTS[2:]
+    assert given.response_parameters == ({"last-event-id": "2"} if resumed else {})
 
 
 async def test_a_stream_whose_task_is_cancelled_closes_the_operation(made: Made) -> None:

@@ -353,3 +353,27 @@ async def test_each_call_is_one_record_with_its_public_outcome(
 async def test_a_request_that_is_not_well_formed_is_refused_last() -> None:
     error = await refused(call(), InvalidArgumentError, request=a2a_pb2.GetTaskRequest())
     assert [violation.field for violation in error.violations] == ["id"]
+
+
+@pytest.mark.parametrize(("sent", "number"), [("", None), ("0", 0), ("7", 7), ("x", "refused"), ("9" * 19, "refused")])
+async def test_a_stream_knows_where_to_go_on(sent: str, number: int | str | None) -> None:
+    seen = []
+
+    async def operation(_: Any, caller: Caller) -> AsyncGenerator[Event, None]:
+        seen.append(caller.last_event_id)
+        yield Event(1, a2a_pb2.StreamResponse(task=TASK))
+
+    subscribe = a2a_pb2.SubscribeToTaskRequest(id="t")
+    stream = pipeline(stream=operation).stream(
+        "SubscribeToTask", subscribe, call("SubscribeToTask", last_event_id=sent)
+    )
+    if number == "refused":
+        with pytest.raises(InvalidArgumentError) as caught:
+            await anext(stream)
+        assert [violation.field for violation in caught.value.violations] == ["last-event-id"]
+        number = None
+    else:
+        await anext(stream)
+        assert seen == [number]
+    # It means nothing to calls that stream nothing.
+    await pipeline(answering(TASK)).unary("GetTask", REQUEST, call(last_event_id=sent))

@@ -131,6 +131,8 @@ async def every_operation(to: Transcript, tenant: str) -> None:
     await to.call("ListTasks", pb.ListTasksRequest(tenant=tenant, page_size=101))
     await to.call("ListTasks", pb.ListTasksRequest(tenant=tenant, page_token="nonsense"))
     await to.call("SubscribeToTask", pb.SubscribeToTaskRequest(tenant=tenant, id=done))
+    for after in ("0", "1", "2", "999"):
+        await to.call("SubscribeToTask", pb.SubscribeToTaskRequest(tenant=tenant, id=done), {"last-event-id": after})
     await to.call("CancelTask", pb.CancelTaskRequest(tenant=tenant, id=parked))
     await to.call("CancelTask", pb.CancelTaskRequest(tenant=tenant, id=parked))
     await to.call("SubscribeToTask", pb.SubscribeToTaskRequest(tenant=tenant, id="of nobody"))
@@ -310,11 +312,13 @@ async def test_a_stream_is_the_same_with_its_numbers_wherever_its_reader_begins(
         await direct.post("/message:send", json=message("ask more", taskId=task_id))
         await direct.post(f"/tasks/{task_id}:cancel")
         logs = [await one.events() for one in streams]
+    assert [one.response.headers.get("last-event-id") for one in streams] == [None, None, "1", "1", "2", "2"]
+    assert [log[0].id for log in logs] == ["2", "2", "1", "1", "2", "2"]
     for there, here in zip(logs[::2], logs[1::2], strict=True):
         assert here == there
     states = [event.data["statusUpdate"]["status"]["state"] for event in logs[-1][1:]]
     assert states == ["TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"]
-    assert logs[0][1:] == logs[-1][1:]
+    assert logs[0][1:] == logs[-1][1:] == logs[2][2:]
     assert all(event.id for event in logs[0])
 
 

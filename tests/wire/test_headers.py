@@ -54,6 +54,20 @@ def test_extensions(text: str, uris: tuple[str, ...]) -> None:
     assert headers.parse_extensions(headers.format_extensions(uris)) == uris
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("17", 17),
+        (" 017 ", 17),
+        ("9" * 18, 10**18 - 1),
+        *((bad, None) for bad in ("", "-1", "+1", "1.0", "1e3", "1_000", "0x1", "1,2", "٣", "²", "9" * 19)),
+    ],
+)
+def test_event_ids(text: str, number: int | None) -> None:
+    assert headers.parse_event_id(text) == number
+
+
 def test_names_are_lower_case_as_grpc_metadata_must_be() -> None:
     names = (headers.A2A_VERSION, headers.A2A_EXTENSIONS, headers.LAST_EVENT_ID, headers.REQUEST_ID)
     assert names == ("a2a-version", "a2a-extensions", "last-event-id", "x-request-id")

@@ -20,6 +20,9 @@ MEDIA_TYPE_SSE: Final = "text/event-stream"
 
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})(?:\.(?:0|[1-9][0-9]{0,4}))?")
 
+# A store counts in 64 bits.
+_EVENT_ID: Final = re.compile(r"[0-9]{1,18}")
+
 
 def parse_version(text: str) -> tuple[int, int] | None:
     """Major and minor of an A2A-Version value; a patch number is ignored (section 3.6). None for anything else.
@@ -28,6 +31,12 @@ def parse_version(text: str) -> tuple[int, int] | None:
     """
     match = _VERSION.fullmatch(text.strip())
     return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def parse_event_id(text: str) -> int | None:
+    """The number of an event in a Last-Event-ID value; 0 stands before the first event. None for anything else."""
+    match = _EVENT_ID.fullmatch(text.strip())
+    return int(match.group()) if match else None
 
 
 def parse_extensions(text: str) -> tuple[str, ...]:

@@ -22,3 +22,5 @@ class Current:
     deadline: asyncio.Timeout | None = None
     principal: Principal = field(default=ANONYMOUS)
     extensions: tuple[str, ...] = ()
+    last_event_id: int | None = None
+    """Where a stream is to go on; None where the caller does not say."""

@@ -1,7 +1,8 @@
 """The one way into the operations, the same for every binding."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from typing import TypeVar
 
 from google.protobuf.message import Message
 
@@ -13,7 +14,11 @@ from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.wire.errors import UnimplementedError
+from a2a_grpc.wire.headers import LAST_EVENT_ID
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE, set_sequence
+
+T = TypeVar("T")
 
 # The order in which a call meets the steps, outermost first. Each class says what must come before it.
 CHAIN: tuple[type[steps.Step], ...] = (
@@ -49,7 +54,8 @@ class Pipeline:
             for step in self._chain:
                 entered += 1
                 await step.enter(current)
-            response = await self._operations.unary[method](request, _caller(current))
+            operation = _offered(self._operations.unary, method)
+            response = await operation(request, _caller(current))
         except BaseException as error:
             await self._leave(current, entered, error)
             raise  # not reached: _leave raises what the caller is to see
@@ -64,9 +70,13 @@ class Pipeline:
             for step in self._chain:
                 entered += 1
                 await step.enter(current)
+            operation = _offered(self._operations.streams, method)
             numbered = EVENT_SEQUENCE in current.extensions
-            async with aclosing(self._operations.streams[method](request, _caller(current))) as events:
+            caller = _caller(current)
+            async with aclosing(operation(request, caller)) as events:
                 async for event in events:
+                    if caller.resumed:
+                        call.response_parameters.setdefault(LAST_EVENT_ID, str(event.seq))
                     yield _numbered(event) if numbered and event.seq else event
         except BaseException as error:
             await self._leave(current, entered, error)
@@ -84,6 +94,14 @@ class Pipeline:
             raise outcome from (error if outcome is not error else outcome.__cause__)
 
 
+def _offered(operations: Mapping[str, T], method: str) -> T:
+    """The use case of an operation. An operation that is new in the proto has a route before it has one."""
+    found = operations.get(method)
+    if found is None:
+        raise UnimplementedError(f"This service does not offer {method}.")
+    return found
+
+
 def _numbered(event: Event) -> Event:
     """The event with its number in its metadata. A copy: other streams share the original."""
     response = a2a_pb2.StreamResponse()
@@ -97,4 +115,5 @@ def _caller(current: Current) -> Caller:
         scope=Scope(tenant=current.request.tenant, owner=current.principal.name),  # type: ignore[attr-defined]
         authenticated=current.principal.authenticated,
         extensions=current.extensions,
+        last_event_id=current.last_event_id,
     )

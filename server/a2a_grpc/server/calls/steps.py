@@ -26,14 +26,18 @@ from a2a_grpc.wire.errors import (
     UnavailableError,
     UnsupportedOperationError,
     VersionNotSupportedError,
+    Violation,
     excerpt,
+    invalid,
 )
 from a2a_grpc.wire.headers import (
     A2A_EXTENSIONS,
     A2A_VERSION,
+    LAST_EVENT_ID,
     REQUEST_ID,
     SUPPORTED_VERSION,
     format_extensions,
+    parse_event_id,
     parse_extensions,
     parse_version,
 )
@@ -257,6 +261,13 @@ class Validation(Step):
 
     async def enter(self, current: Current) -> None:
         self._validator.check(current.request)
+        # An empty value is what browsers' streams have before their first event.
+        if current.streaming and (sent := current.call.parameters.get(LAST_EVENT_ID)):
+            current.last_event_id = parse_event_id(sent)
+            if current.last_event_id is None:
+                raise invalid(
+                    Violation(LAST_EVENT_ID, "must be the number of an event, or 0: a whole number of up to 18 digits")
+                )
 
 
 _PUSH_OPERATIONS = (

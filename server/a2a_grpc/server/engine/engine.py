@@ -59,6 +59,8 @@ class Accepted:
     task_id: str
     seq: int
     """Where it stands in the log: what comes after may be the answer."""
+    repeated: bool = False
+    """It was accepted before, by an earlier call."""
     writer: Writer | None = None
     """Set where the turn that answers it begins in this process, in this very moment: nothing is written yet."""
 
@@ -264,7 +266,7 @@ class Engine:
                     violations=[Violation("message.message_id", "use a new id for each message, the same for a retry")],
                 )
             case Outcome.KNOWN:
-                return Accepted(task_id=placed.task_id, seq=placed.seq)
+                return Accepted(task_id=placed.task_id, seq=placed.seq, repeated=True)
             case Outcome.FULL:
                 raise ResourceExhaustedError(
                     "Too much waits already, for a replica or for this task; nothing was stored.",

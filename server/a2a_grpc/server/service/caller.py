@@ -13,3 +13,7 @@ class Caller:
     authenticated: bool
     extensions: tuple[str, ...]
     """The extensions that are active for this call (4.6)."""
+    last_event_id: int | None = None
+    """Of a streaming call: the number of the last event that the caller has; 0: none yet. None: it did not say."""
+    resumed: bool = False
+    """Set by the operation, before its first event, where the stream goes on from `last_event_id`."""

@@ -1,5 +1,6 @@
 """Looking up a caller's task. A task of somebody else is no task: same error, same text (3.3.2, 13.1)."""
 
+from a2a_grpc.server.engine.engine import Accepted
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.store.records import StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
@@ -23,4 +24,15 @@ def not_found(task_id: str) -> TaskNotFoundError:
         "There is no such task, or it is not yours. Task ids come from the server; a finished task is kept for a "
         "limited time.",
         metadata={"task_id": excerpt(task_id)},
+    )
+
+
+def gone(accepted: Accepted) -> TaskNotFoundError:
+    """The error for a message whose task is no longer there."""
+    if not accepted.repeated:
+        return not_found(accepted.task_id)
+    return TaskNotFoundError(
+        "This message was accepted before and is not carried out again; the task that it went to is no longer kept. "
+        "Send it under a new message id to have it done anew.",
+        metadata={"task_id": excerpt(accepted.task_id)},
     )

@@ -3,7 +3,7 @@
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.service.caller import Caller
-from a2a_grpc.server.service.finding import not_found
+from a2a_grpc.server.service.finding import gone
 from a2a_grpc.server.service.intake import Inlet
 from a2a_grpc.server.service.watching import Watcher
 from a2a_grpc.server.store.tasks import TaskStore
@@ -32,7 +32,7 @@ class SendMessage:
         else:
             stored = await self._store.read(accepted.task_id)
             if stored is None:
-                raise not_found(accepted.task_id)
+                raise gone(accepted)
             stored.fold.write(task)
         if configuration.HasField("history_length"):
             trim(task, configuration.history_length)

@@ -28,5 +28,8 @@ class SendStreamingMessage:
             return
         configuration = request.configuration
         length = configuration.history_length if configuration.HasField("history_length") else None
-        async for event in self._watcher.events(accepted, _CLOSE_AT, length):
+        # The number of an event means nothing to a task that begins with this call.
+        caller.resumed = accepted.repeated and caller.last_event_id is not None
+        cursor = caller.last_event_id if caller.resumed else None
+        async for event in self._watcher.events(accepted, _CLOSE_AT, length, cursor=cursor):
             yield event

@@ -23,13 +23,17 @@ class SubscribeToTask:
     async def run(self, request: a2a_pb2.SubscribeToTaskRequest, caller: Caller) -> AsyncGenerator[Event, None]:
         """The events, the first of them the task.
 
-        Raises, before any event: TaskNotFoundError; UnsupportedOperationError where the task has ended.
+        Raises, before any event: TaskNotFoundError; UnsupportedOperationError where the task has ended and the caller
+        has no event to go on from, or has them all.
         """
         stored = await find(self._store, caller, request.id, artifacts=False)
-        if stored.state in states.TERMINAL:
+        cursor = caller.last_event_id
+        if stored.state in states.TERMINAL and (cursor is None or cursor >= stored.seq):
             raise UnsupportedOperationError(
                 f"The task has ended ({states.name(stored.state)}); read it with GetTask.",
                 metadata={"task_id": stored.task_id},
             )
-        async for event in self._watcher.events(Accepted(task_id=stored.task_id, seq=stored.seq), states.TERMINAL):
+        caller.resumed = cursor is not None
+        accepted = Accepted(task_id=stored.task_id, seq=stored.seq if cursor is None else 0)
+        async for event in self._watcher.events(accepted, states.TERMINAL, cursor=cursor):
             yield event

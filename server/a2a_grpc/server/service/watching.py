@@ -7,7 +7,7 @@ from a2a_grpc.server.core import states
 from a2a_grpc.server.core.events import Event, Fold, delivered
 from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.engine.engine import Accepted
-from a2a_grpc.server.service.finding import not_found
+from a2a_grpc.server.service.finding import gone
 from a2a_grpc.server.store.records import StoredTask
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
@@ -25,69 +25,125 @@ class Watcher:
         if accepted.writer is not None and await accepted.writer.settled(accepted.seq, task):
             return
         async with self._tail.follow(accepted.task_id) as follower:
-            stored = await self._read(accepted.task_id)
+            stored = await self._read(accepted)
             follower.begin(stored.seq)
             while not _settled(stored, accepted.seq):
                 event = await follower.next()
                 while not _is_settling(event):
                     event = await follower.next()
-                stored = await self._read(accepted.task_id)
+                stored = await self._read(accepted)
             stored.fold.write(task)
 
     async def terminal(self, task_id: str) -> StoredTask:
         """The task once it has ended."""
+        task = Accepted(task_id=task_id, seq=0)
         async with self._tail.follow(task_id) as follower:
-            stored = await self._read(task_id)
+            stored = await self._read(task)
             follower.begin(stored.seq)
             while stored.state not in states.TERMINAL:
                 event = await follower.next()
                 while not _is_settling(event):
                     event = await follower.next()
-                stored = await self._read(task_id)
+                stored = await self._read(task)
             return stored
 
     async def events(
-        self, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], history_length: int | None = None
+        self,
+        accepted: Accepted,
+        close_at: frozenset[a2a_pb2.TaskState],
+        history_length: int | None = None,
+        *,
+        cursor: int | None = None,
     ) -> AsyncGenerator[Event, None]:
         """The task as it stands, then every later event once and in order, up to a status in `close_at`.
 
         A task that is there already, before anybody could look, is told from its message on: the end is an update then,
-        as on every other stream.
+        as on every other stream. With a `cursor` the task is told as it stood at that event, then what came after it;
+        where that is no longer kept, from a later point, which the number of the first event shows. A cursor behind
+        which the stream has ended gives the task alone.
         """
         async with self._tail.follow(accepted.task_id) as follower:
             if accepted.writer is not None:
                 # Its turn begins in this very moment: nothing was written yet that the fold does not hold.
                 seq, task = accepted.writer.seq, accepted.writer.fold.task()
                 follower.begin(seq)
+                over = False
             else:
-                stored = await self._read(accepted.task_id)
-                if stored.state in close_at and _settled(stored, accepted.seq):
-                    seq, task = accepted.seq, await self._as_of(accepted)
-                    follower.begin(seq, behind=True)
-                else:
-                    seq, task = stored.seq, stored.fold.task()
-                    follower.begin(seq)
+                stored = await self._read(accepted)
+                seq, fold = await self._beginning(stored, accepted, close_at, cursor)
+                over = await self._is_over(stored, accepted, close_at, seq, fold)
+                task = fold.task()
+                follower.begin(seq, behind=seq < stored.seq)
             yield Event(seq, a2a_pb2.StreamResponse(task=trim(task, history_length)))
-            while True:
+            while not over:
                 event = await follower.next()
                 if not delivered(event.response):
                     continue
                 yield event
-                if event.response.status_update.status.state in close_at:
-                    return
+                over = _closes(event, accepted.seq, close_at)
 
-    async def _as_of(self, accepted: Accepted) -> a2a_pb2.Task:
-        """The task as it stood when the message was accepted."""
-        fold = Fold()
-        for event in await self._store.log(accepted.task_id, 0, accepted.seq):
-            fold.apply(event.response)
-        return fold.task()
+    async def _beginning(
+        self, stored: StoredTask, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], cursor: int | None
+    ) -> tuple[int, Fold]:
+        """After which event a stream of the task begins, and the task as it stood then."""
+        settled = stored.state in close_at and _settled(stored, accepted.seq)
+        if cursor is not None:
+            wanted = max(cursor, 1)
+        elif settled:
+            wanted = accepted.seq
+        else:
+            wanted = stored.seq
+        if wanted == stored.seq:
+            return stored.seq, stored.fold
+        if (fold := await self._as_of(stored, wanted)) is not None:
+            return wanted, fold
+        # Too much is gone, or was never here. What can still be told as an update is the end.
+        before = stored.told - 1
+        if settled and (fold := await self._as_of(stored, before)) is not None:
+            return before, fold
+        return stored.seq, stored.fold
 
-    async def _read(self, task_id: str) -> StoredTask:
-        stored = await self._store.read(task_id)
+    async def _is_over(
+        self, stored: StoredTask, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], seq: int, fold: Fold
+    ) -> bool:
+        """Whether a stream that begins after the event `seq`, where the task was `fold`, has nothing more to tell."""
+        if fold.state not in close_at:
+            return False
+        if fold.state in states.TERMINAL:
+            return True
+        if seq == stored.seq:
+            return _settled(stored, accepted.seq)
+        # A question from before the message may still have stood there.
+        at = accepted.seq
+        while at < seq and (found := await self._store.log(stored.task_id, at)):
+            if any(_closes(event, at, close_at) for event in found if event.seq <= seq):
+                return True
+            at = found[-1].seq
+        return False
+
+    async def _as_of(self, stored: StoredTask, seq: int) -> Fold | None:
+        """The task as it stood after the event `seq`; None where that is no longer, or not yet, kept."""
+        fold, at = Fold(), 0
+        while at < seq:
+            found = await self._store.log(stored.task_id, at)
+            if not found or found[0].seq != at + 1:
+                return None
+            for event in found:
+                if event.seq <= seq:
+                    fold.apply(event.response)
+            at = found[-1].seq
+        return fold
+
+    async def _read(self, accepted: Accepted) -> StoredTask:
+        stored = await self._store.read(accepted.task_id)
         if stored is None:
-            raise not_found(task_id)
+            raise gone(accepted)
         return stored
+
+
+def _closes(event: Event, after: int, close_at: frozenset[a2a_pb2.TaskState]) -> bool:
+    """Whether a stream that answers the message at `after` closes with `event`."""
+    return event.seq > after and event.response.status_update.status.state in close_at
 
 
 def _is_settling(event: Event) -> bool:

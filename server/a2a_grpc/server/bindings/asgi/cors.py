@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from a2a_grpc.server.bindings.asgi.types import Header
 
-_EXPOSED = b"a2a-extensions, etag, retry-after, www-authenticate, x-request-id"
+_EXPOSED = b"a2a-extensions, etag, last-event-id, retry-after, www-authenticate, x-request-id"
 _ALLOWED = b"a2a-extensions, a2a-version, accept, authorization, content-type, last-event-id, x-request-id"
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}")
 _VARY: Header = (b"vary", b"origin")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from a2a_grpc.wire.headers import A2A_EXTENSIONS, REQUEST_ID
+from a2a_grpc.wire.headers import A2A_EXTENSIONS, LAST_EVENT_ID, REQUEST_ID
 
 # What belongs to one HTTP connection (RFC 9110, 7.6.1) or describes one HTTP message. All else may mean something to
 # the upstream: any header can be an API key, and tracing has several.
@@ -51,7 +51,7 @@ def forwarded(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 # What the pipeline of an a2a-grpc leaves for its bindings; the challenge belongs to a refusal for want of credentials.
-_COMES_BACK: Final = frozenset({A2A_EXTENSIONS, REQUEST_ID, "www-authenticate"})
+_COMES_BACK: Final = frozenset({A2A_EXTENSIONS, LAST_EVENT_ID, REQUEST_ID, "www-authenticate"})
 
 
 def returned(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str]:
