@@ -6,7 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROOTS = ("server", "client", "generated")
 # Settings are the one door for configuration, so that `a2a-grpc config` can print everything that has an effect.
-MAY_READ_THE_ENVIRONMENT = {"server/a2a_grpc/server/settings/load.py"}
+# The commands for operators look there for the one address that they share with the service.
+MAY_READ_THE_ENVIRONMENT = {"server/a2a_grpc/server/settings/load.py", "client/a2a_grpc/client/admin/cli.py"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 

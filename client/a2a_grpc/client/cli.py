@@ -7,14 +7,13 @@ Ctrl-C. What the agent decided is no error: a task that failed is reported, and 
 
 import argparse
 import asyncio
-import math
-import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final
 
+from a2a_grpc.client import shell
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient, Events
 from a2a_grpc.client.errors import StreamBrokenError
@@ -168,24 +167,17 @@ def _warn(state: a2a_pb2.TaskState | None) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, argv: Sequence[str], action: Action) -> int:
-    try:
-        args = parser.parse_args(argv)
-    except SystemExit as leaving:  # argparse has said why; 0 after --help
-        return int(leaving.code or 0)
+    args = shell.parse(parser, argv)
+    if isinstance(args, int):
+        return args
     printer = JsonPrinter(sys.stdout) if args.json else TextPrinter(sys.stdout)
-    try:
-        return asyncio.run(action(args, printer))
-    except A2AError as error:
-        sys.stderr.write(f"a2a-grpc: {plain(error.message)} ({error.kind.reason})\n")
+
+    def advice(error: A2AError) -> str:
         if isinstance(error, StreamBrokenError) and error.task_id:
-            sys.stderr.write(f"a2a-grpc subscribe {args.url} {plain(error.task_id)} shows how it goes on.\n")
-        return 1
-    except BrokenPipeError:
-        # The reader has left. Python flushes stdout once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        return 130
+            return f"a2a-grpc subscribe {args.url} {plain(error.task_id)} shows how it goes on."
+        return ""
+
+    return shell.run(action(args, printer), advice)
 
 
 def _parser(command: str, description: str, *, message: bool = False, task: bool = False) -> argparse.ArgumentParser:
@@ -204,7 +196,9 @@ def _parser(command: str, description: str, *, message: bool = False, task: bool
         "--header", action="append", default=[], type=_header, metavar="NAME=VALUE", help="send this header; repeatable"
     )
     parser.add_argument("--transport", choices=["grpc", "http"], help="use this binding only")
-    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time; default: never")
+    parser.add_argument(
+        "--timeout", type=shell.seconds, metavar="SECONDS", help="give up after this time; default: never"
+    )
     parser.add_argument(
         "--ca-file", type=Path, metavar="FILE", help="trust these certificates (PEM) instead of the public ones"
     )
@@ -216,16 +210,6 @@ def _header(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError("a header is NAME=VALUE")
     return name, value
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError("a time is a number of seconds above 0")
-    return seconds
 
 
 def _states() -> dict[str, str]:

@@ -23,6 +23,7 @@ class Command(NamedTuple):
 
 _SERVER: Final = "a2a_grpc.server.main"
 _CLIENT: Final = "a2a_grpc.client.cli"
+_ADMIN: Final = "a2a_grpc.client.admin.cli"
 
 COMMANDS: Final = {
     "serve": Command(_SERVER, "serve", "run an agent over gRPC and HTTP"),
@@ -35,6 +36,9 @@ COMMANDS: Final = {
     "cancel": Command(_CLIENT, "cancel", "cancel a task"),
     "subscribe": Command(_CLIENT, "subscribe", "print what happens to a task, as it happens"),
     "card": Command(_CLIENT, "card", "print what an agent says about itself"),
+    "tasks": Command(_ADMIN, "tasks", "for operators: the tasks of all callers"),
+    "dead-letters": Command(_ADMIN, "dead_letters", "for operators: turns that were given up"),
+    "replicas": Command(_ADMIN, "replicas", "for operators: the replicas that share the store"),
 }
 
 
@@ -71,5 +75,5 @@ def _load(name: str) -> ModuleType:
 
 
 def _usage() -> str:
-    rows = "".join(f"  {name:<11}{command.summary}\n" for name, command in COMMANDS.items())
+    rows = "".join(f"  {name:<14}{command.summary}\n" for name, command in COMMANDS.items())
     return f"usage: {PROGRAM} COMMAND …\n\n{rows}\n{PROGRAM} COMMAND --help says more.\n"

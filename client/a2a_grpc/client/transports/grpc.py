@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -36,7 +36,12 @@ _CUT: Final = frozenset(
 class GrpcTransport:
     """See `Transport`."""
 
-    def __init__(self, address: GrpcAddress, options: Options) -> None:
+    def __init__(
+        self,
+        address: GrpcAddress,
+        options: Options,
+        stub: Callable[[grpc.aio.Channel], object] = a2a_pb2_grpc.A2AServiceStub,
+    ) -> None:
         self._target = address.target
         self._connect_timeout = options.connect_timeout
         self._metadata = tuple(options.parameters.items())
@@ -47,7 +52,7 @@ class GrpcTransport:
             self._channel = grpc.aio.secure_channel(self._target, credentials, _channel_options(options))
         else:
             self._channel = grpc.aio.insecure_channel(self._target, _channel_options(options))
-        self._stub = a2a_pb2_grpc.A2AServiceStub(self._channel)
+        self._stub = stub(self._channel)
 
     async def open(self) -> None:
         state = self._state()

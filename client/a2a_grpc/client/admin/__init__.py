@@ -1,0 +1,1 @@
+"""The commands for operators, which call the administration service of a replica."""
