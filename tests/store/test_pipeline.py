@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from a2a_grpc.server.store.connections import call_pool
+from a2a_grpc.server.store.connections import to_server
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.pipeline import Pipeline
 from a2a_grpc.server.store.scripts import Script
@@ -25,7 +25,7 @@ TIMEOUT = 0.4
 
 @contextlib.asynccontextmanager
 async def connect(url: str, timeout: float = 2.0) -> AsyncIterator[Pipeline]:
-    pipeline = Pipeline(call_pool(url), timeout)
+    pipeline = Pipeline(to_server(url), timeout)
     try:
         yield pipeline
     finally:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.store.opening import open_nodes
 from a2a_grpc.server.store.records import StoredTask
 from a2a_grpc.server.store.tail import Follower, LogTail
 from a2a_grpc.server.store.tasks import TaskStore
@@ -47,11 +48,13 @@ async def open_place(
 ) -> AsyncIterator[Place]:
     """A place on the server at `url` that is connected; `tail_url` where the events come another way."""
     async with open_store(url, replica, **settings) as store:
+        nodes = open_nodes(tail_url, timeout=1.5) if tail_url else store.nodes
         tail = LogTail(
-            tail_url or url,
+            nodes,
             store,
             lambda task_id: store.keys_of(task_id).events(task_id),
             buffer=buffer,
+            timeout=1.5,
             patience=patience,
         )
         place = Place(store, tail)
@@ -62,3 +65,4 @@ async def open_place(
             yield place
         finally:
             await tail.close()
+            await nodes.close()

@@ -37,7 +37,7 @@ class Replica:
     def __init__(self, *, agent: str | None, redis_url: str | None, env: Mapping[str, str]) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="a2a-test-replica-"))
         self._log_path = self._home / "log"
-        grpc_port, http_port = _free_ports(2)
+        grpc_port, http_port = free_ports(2)
         self.grpc_addr = f"127.0.0.1:{grpc_port}"
         """host:port"""
         self.http_url = f"http://127.0.0.1:{http_port}"
@@ -230,7 +230,7 @@ class PairPool:
         self._stack.close()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago, all different."""
     found: list[int] = []
     while len(found) < count:

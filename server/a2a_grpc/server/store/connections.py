@@ -1,11 +1,10 @@
-"""How the store is reached: one address, two kinds of connection."""
+"""How a server of the store is reached."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from redis.asyncio import Redis
-from redis.asyncio.connection import ConnectionPool
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -44,11 +43,53 @@ class _Once(Retry):
         return await do()
 
 
-def call_pool(url: str) -> ConnectionPool:
-    """Connections for short calls. They carry no timeout of their own: the pipeline bounds each call.
+Connect = Callable[[], Awaitable[AbstractConnection]]
+"""Makes a connection: opened, greeted, and nothing sent on it that is not answered."""
+
+
+def to_server(url: str) -> Connect:
+    """Connections to the one server at `url`. They carry no timeout of their own: whoever opens one bounds it.
 
     Raises: StoreMisconfiguredError for a URL with options that cannot be used.
     """
+    pool = _pool(url)
+
+    async def connect() -> AbstractConnection:
+        connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return connection
+
+    return connect
+
+
+def to_master(connect: Connect) -> Connect:
+    """Connections as `connect` makes them, to a server that takes itself for a master; another is an OSError."""
+
+    async def connect_to_master() -> AbstractConnection:
+        connection = await connect()
+        try:
+            await _confirm_master(connection)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return connection
+
+    return connect_to_master
+
+
+async def _confirm_master(connection: AbstractConnection) -> None:
+    # ROLE would say the same, and is not for every user.
+    await connection.send_command("HELLO")
+    answer = await connection.read_response()
+    if dict(zip(answer[::2], answer[1::2], strict=True))[b"role"] != b"master":
+        raise ConnectionError("the server is not the master any more, or not yet")
+
+
+def _pool(url: str) -> ConnectionPool:
     for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True):
         if name not in _OPTIONS:
             raise StoreMisconfiguredError(
@@ -69,11 +110,6 @@ def call_pool(url: str) -> ConnectionPool:
     except RedisError as error:
         raise StoreMisconfiguredError(f"A2A_REDIS_URL cannot be used: {error}") from None
     return pool
-
-
-def follow_client(url: str) -> Redis:
-    """A client for the one connection that waits for published events, for as long as it takes."""
-    return Redis.from_url(url, **_settings())
 
 
 def _settings() -> dict[str, Any]:

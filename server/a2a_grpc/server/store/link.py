@@ -8,16 +8,31 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from hiredis import Reader
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from hiredis import Reader, pack_command
+
+from a2a_grpc.server.store.connections import Connect
+
+Argument = str | bytes | int
+
+
+def pack(*command: Argument) -> bytes:
+    """A command as it goes out."""
+    return cast("bytes", pack_command(command))  # type: ignore[arg-type]
 
 
 class Link(asyncio.Protocol):
     """Tells its owner of every reply, in the order of the commands, and of the end of the connection."""
 
-    def __init__(self, on_reply: Callable[[Any], None], on_lost: Callable[["Link"], None]) -> None:
+    def __init__(
+        self,
+        on_reply: Callable[[Any], None],
+        on_lost: Callable[["Link"], None],
+        before_write: Callable[[], bytes] | None = None,
+    ) -> None:
+        """`before_write` is asked before each write for what shall stand at its end."""
         self._on_reply = on_reply
         self._on_lost = on_lost
+        self._before_write = before_write
         self._reader = Reader()
         self.heard = 0.0
         """When the server last sent something, by the loop's clock."""
@@ -25,22 +40,19 @@ class Link(asyncio.Protocol):
         # The transport is closed with its writer when that is collected.
         self._writer: asyncio.StreamWriter | None = None
         self._writing = False
+        self._aborted = False
         self._out: list[bytes] = []
 
-    async def open(self, pool: ConnectionPool) -> None:
-        """Connect as `pool` would. Raises: what redis-py raises where that fails."""
-        connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
-        try:
-            await connection.connect()  # type: ignore[no-untyped-call]
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
+    async def open(self, connect: Connect) -> None:
+        """Take over a connection that `connect` made. Raises: what redis-py raises where that fails."""
+        connection = await connect()
         # Two things taken from redis-py's inside; a test says so if a release moves them. The connection must not think
         # that it is open, or it complains when it is collected.
         self._writer = cast("asyncio.StreamWriter", connection._writer)  # noqa: SLF001
         connection._reader = connection._writer = None  # noqa: SLF001
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
+        self.heard = asyncio.get_running_loop().time()
         if self._transport.is_closing():
             raise ConnectionResetError("the server closed the connection at once")
 
@@ -53,17 +65,22 @@ class Link(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cut the connection; its owner is told as if the peer had done it."""
+        self._aborted = True
         if self._transport is not None:
             self._transport.abort()
 
     def _write(self) -> None:
         self._writing = False
+        if self._before_write is not None:
+            self._out.append(self._before_write())
         out, self._out = self._out, []
         if self._transport is not None:
             self._transport.write(b"".join(out))
 
     def data_received(self, data: bytes) -> None:
         """Hand out the replies that are complete."""
+        if self._aborted:
+            return
         self.heard = asyncio.get_running_loop().time()
         self._reader.feed(data)
         while (reply := self._reader.gets()) is not False:

@@ -1,4 +1,4 @@
-"""Following the logs of tasks: one pub/sub connection per process, whatever the number of followers.
+"""Following the logs of tasks: one pub/sub connection to each node, whatever the number of followers.
 
 A published event is a hint. Each follower has a cursor of its own and takes an event only as the next of its cursor;
 what is missing, for whatever reason (a lost connection, a full buffer, a message that never came), it reads from the
@@ -9,24 +9,20 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol, cast
-
-from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Protocol
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.events import Event
-from a2a_grpc.server.store.connections import follow_client
-from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
+from a2a_grpc.server.store.listener import Listener
+from a2a_grpc.server.store.nodes import Nodes
 
 log = logging.getLogger(__name__)
 
-_RECONNECT_PAUSE = 0.1
 # The net under the net: without any sign of life a follower looks into the log this often.
 _SAFETY_POLL = 30.0
-_QUIET = 5.0
 _PAGE = 512
 
 
@@ -35,6 +31,10 @@ class Log(Protocol):
 
     async def log(self, task_id: str, after: int, count: int = ...) -> list[Event]:
         """Up to `count` entries with a seq above `after`."""
+        ...
+
+    async def exists(self, task_id: str) -> bool:
+        """Whether there is such a task still."""
         ...
 
 
@@ -78,12 +78,15 @@ class Follower:
 
         Raises:
             StoreUnavailableError: the log had to be read and the store did not answer.
+            TaskErasedError: there is no such task any more.
         """
         while True:
             if not self._buffer and self._behind:
                 self._behind = False
                 try:
                     found = await self._source.log(self._topic.task_id, self._cursor, _PAGE)
+                    if not found and not await self._source.exists(self._topic.task_id):
+                        raise TaskErasedError(self._topic.task_id)
                 except BaseException:
                     self._behind = True
                     raise
@@ -115,6 +118,8 @@ class Follower:
         found = await self._source.log(self._topic.task_id, self._cursor, _PAGE)
         missing = [event for event in found if event.seq < before]
         if not missing:
+            if not await self._source.exists(self._topic.task_id):
+                raise TaskErasedError(self._topic.task_id)
             raise StoreUnavailableError("the log of the task is no longer complete")
         self._buffer.extendleft(reversed(missing))
 
@@ -139,41 +144,57 @@ class _Topic:
 
 
 class LogTail:
-    """The process's one connection to what other replicas publish, and the direct path for what runs here."""
+    """What other replicas publish, as it comes to this process, and the direct path for what runs here."""
 
     def __init__(
-        self, url: str, source: Log, channel_of: Callable[[str], str], *, buffer: int, patience: float
+        self,
+        nodes: Nodes,
+        source: Log,
+        channel_of: Callable[[str], str],
+        *,
+        buffer: int,
+        timeout: float,
+        patience: float,
     ) -> None:
         """`channel_of` names the channel of a task; `buffer` is how many events wait for a slow follower.
 
-        `patience`: seconds that followers wait for a store that is away before they hear that it is.
+        `timeout`: seconds that a subscription may take. `patience`: seconds that followers wait for a store that is
+        away before they hear that it is.
         """
+        self._nodes = nodes
         self._source = source
         self._channel_of = channel_of
         self._limit = buffer
+        self._timeout = timeout
         self._patience = patience
-        self._client = follow_client(url)
         self._topics: dict[str, _Topic] = {}
         self._watches: dict[str, Callable[[bytes | None], None]] = {}
         self._subscribed: dict[str, asyncio.Future[None]] = {}
-        self._asked: Counter[str] = Counter()
-        """How many confirmations are still to come, by channel: only the last one counts."""
         self._interrupted: set[str] = set()
         """Channels on which something may have been missed since they were last subscribed."""
-        self._pubsub: PubSub | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self.connected = False
+        self._listeners: dict[str, Listener] = {}
+        """By the home of their channels."""
+        self._closing: set[asyncio.Task[None]] = set()
+        self._started = False
+        nodes.when_moved(self._regroup, self._renew)
+
+    @property
+    def connected(self) -> bool:
+        """What is published is heard, on every node where anything may be."""
+        return bool(self._listeners) and all(listener.connected for listener in self._listeners.values())
 
     async def start(self) -> None:
-        """Begin to read; the connection is made, and made again, in the background."""
-        self._reader = asyncio.create_task(self._read(), name="log-tail")
+        """Begin to read; the connections are made, and made again, in the background."""
+        self._started = True
+        self._regroup()
 
     async def close(self) -> None:
-        """Stop reading and close the connection."""
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
-        await self._client.aclose()
+        """Stop reading and close the connections."""
+        self._started = False
+        for listener in self._listeners.values():
+            await listener.close()
+        self._listeners.clear()
+        await asyncio.gather(*self._closing)
 
     def watch(self, channel: str, callback: Callable[[bytes | None], None]) -> None:
         """Call `callback` with each message of `channel`, and with None when others may have been missed before.
@@ -198,7 +219,7 @@ class LogTail:
             yield follower
         finally:
             topic.followers.discard(follower)
-            await self._tidy(topic)
+            self._tidy(topic)
 
     def run_begins(self, task_id: str) -> None:
         """From now on the events of `task_id` come through `publish`."""
@@ -244,7 +265,7 @@ class LogTail:
                 await self._ensure_subscribed(topic.channel)
             topic.doubt()
         else:
-            await self._tidy(topic)
+            self._tidy(topic)
 
     def _topic(self, task_id: str) -> _Topic:
         topic = self._topics.get(task_id)
@@ -252,116 +273,102 @@ class LogTail:
             topic = self._topics[task_id] = _Topic(task_id, self._channel_of(task_id))
         return topic
 
-    async def _tidy(self, topic: _Topic) -> None:
+    def _tidy(self, topic: _Topic) -> None:
         if topic.followers or topic.local or self._topics.get(topic.task_id) is not topic:
             return
         del self._topics[topic.task_id]
         self._interrupted.discard(topic.channel)
-        if self._subscribed.pop(topic.channel, None) is not None and self._pubsub is not None:
-            with contextlib.suppress(RedisError, OSError):
-                await self._pubsub.sunsubscribe(topic.channel)
+        if self._subscribed.pop(topic.channel, None) is not None:
+            for listener in self._listeners.values():
+                if topic.channel in listener.channels:
+                    listener.drop(topic.channel)
 
     async def _ensure_subscribed(self, channel: str) -> None:
         confirmed = self._subscribed.get(channel)
         if confirmed is None:
             confirmed = self._subscribed[channel] = asyncio.get_running_loop().create_future()
-            if self._pubsub is not None:
-                self._asked[channel] += 1
-                with contextlib.suppress(RedisError, OSError):
-                    await self._pubsub.ssubscribe(channel)
+            if self._started:
+                self._listener(self._nodes.home(channel)).add(channel)
         try:
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(self._timeout):
                 await asyncio.shield(confirmed)
         except TimeoutError:
             raise StoreUnavailableError("the store does not take subscriptions") from None
 
-    async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
-        lost = loop.time()
-        while True:
-            try:
-                await self._read_connection()
-            except (RedisError, OSError, TimeoutError) as error:
-                if self.connected:
-                    lost = loop.time()
-                    log.warning("lost the connection that follows the store: %s", error)
-            except Exception:
-                # Whatever it was, followers must not be left to the safety poll: connect anew, look into the log.
-                log.exception("the connection that follows the store failed")
-            finally:
-                self.connected = False
-            if loop.time() - lost >= self._patience:
-                # Nobody waits for news that cannot come: looking into the log says that the store is away (B025).
-                self._doubt_all()
-            await asyncio.sleep(_RECONNECT_PAUSE)
+    # -- the connections ---------------------------------------------------------------------------------------------
 
-    async def _read_connection(self) -> None:
-        pubsub = self._client.pubsub()
-        try:
-            sent: set[str] = set()
-            while (wanted := {*self._watches, *self._subscribed}) != sent:
-                # Followers come and go while this waits.
-                if new := wanted - sent:
-                    self._asked.update(new)
-                    await pubsub.ssubscribe(*new)
-                if gone := sent - wanted:
-                    await pubsub.sunsubscribe(*gone)
-                sent = wanted
-            self._pubsub = pubsub
-            quiet = False
-            while True:
-                message = await pubsub.get_message(timeout=_QUIET)
-                if message is not None:
-                    quiet = False
-                    self._dispatch(message)
-                elif quiet:
-                    raise TimeoutError("the store is silent")
-                else:
-                    # A dead peer looks like a quiet one until it is asked.
-                    quiet = True
-                    await pubsub.ping()
-        finally:
-            self._pubsub = None
-            self._asked.clear()
-            self._interrupted.update(self._subscribed)
-            for channel in list(self._subscribed):
-                if self._subscribed[channel].done():
-                    self._subscribed[channel] = asyncio.get_running_loop().create_future()
-            with contextlib.suppress(RedisError, OSError):
-                await pubsub.aclose()  # type: ignore[no-untyped-call]
+    def _listener(self, home: str) -> Listener:
+        listener = self._listeners.get(home)
+        if listener is None:
+            connect = self._nodes.connector(home)
+            listener = Listener(connect, self, timeout=self._timeout, patience=self._patience)
+            self._listeners[home] = listener
+            listener.start()
+        return listener
 
-    def _doubt_all(self) -> None:
-        for topic in self._topics.values():
-            topic.doubt()
-
-    def _dispatch(self, message: dict[str, object]) -> None:
-        raw = message["channel"]
-        channel = raw.decode() if isinstance(raw, bytes) else str(raw)
-        if message["type"] == "ssubscribe":
-            self._confirm(channel)
-        elif message["type"] == "smessage":
-            data = cast("bytes", message["data"])
-            callback = self._watches.get(channel)
-            if callback is not None:
-                callback(data)
-                return
-            topic = self._topic_of(channel)
-            if topic is not None and not topic.local:
-                if events := unpack(data):
-                    topic.offer(events)
-                else:
-                    topic.doubt()
-
-    def _confirm(self, channel: str) -> None:
-        self._asked[channel] -= 1
-        if self._asked[channel] > 0:
+    def _regroup(self) -> None:
+        """Let each channel be listened to where it is at home now."""
+        if not self._started:
             return
-        del self._asked[channel]
-        self.connected = True
+        homes = {channel: self._nodes.home(channel) for channel in (*self._watches, *self._subscribed)}
+        for home, listener in list(self._listeners.items()):
+            gone = [channel for channel in listener.channels if homes.get(channel) != home]
+            for channel in gone:
+                listener.drop(channel)
+            self.interrupted(gone)
+            if not listener.channels:
+                del self._listeners[home]
+                closing = asyncio.get_running_loop().create_task(listener.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+        for channel, home in homes.items():
+            listener = self._listener(home)
+            if channel not in listener.channels:
+                listener.add(channel)
+
+    def _renew(self) -> None:
+        for listener in self._listeners.values():
+            listener.renew()
+
+    # -- what the listeners tell -------------------------------------------------------------------------------------
+
+    def away(self, listener: Listener) -> None:
+        """Nobody waits for news that cannot come: looking into the log says that the store is away (B025)."""
+        for topic in self._topics.values():
+            if topic.channel in listener.channels:
+                topic.doubt()
+
+    def astray(self) -> None:
+        """A node that is no longer the home of a channel: others may know which one is."""
+        self._nodes.look()
+
+    def interrupted(self, channels: Iterable[str]) -> None:
+        """What comes on these channels may be missed from now on."""
+        for channel in channels:
+            confirmed = self._subscribed.get(channel)
+            if confirmed is not None:
+                self._interrupted.add(channel)
+                if confirmed.done():
+                    self._subscribed[channel] = asyncio.get_running_loop().create_future()
+
+    def published(self, channel: str, data: bytes) -> None:
+        """Hand on what came over a channel."""
+        callback = self._watches.get(channel)
+        if callback is not None:
+            callback(data)
+            return
+        topic = self._topic_of(channel)
+        if topic is not None and not topic.local:
+            if events := unpack(data):
+                topic.offer(events)
+            else:
+                topic.doubt()
+
+    def confirmed(self, channel: str) -> None:
+        """Only now that nothing more can be missed is it time to look for what was."""
         confirmed = self._subscribed.get(channel)
         if confirmed is not None and not confirmed.done():
             confirmed.set_result(None)
-        # Only now that nothing more can be missed is it time to look for what was.
         if channel in self._watches:
             self._watches[channel](None)
         elif channel in self._interrupted and (topic := self._topic_of(channel)) is not None:
