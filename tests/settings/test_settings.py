@@ -84,6 +84,7 @@ GIVEN = {
     "A2A_DEDUPE_TTL": "0",
     "A2A_STORE_TIMEOUT": "0.5",
     "A2A_STORE_PATIENCE": "7",
+    "A2A_STORE_REPLICAS": "2",
     "A2A_SNAPSHOT_EVENTS": "64",
     "A2A_LOG_EVENTS": "500",
     "A2A_DEAD_LETTER_TTL": "7200",
@@ -250,9 +251,19 @@ def test_all_problems_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("url", "part"),
     [
-        ("redis+sentinel://user:pa55@s1:26379/main", "Sentinel is not supported yet. Use redis:// or rediss://"),
-        ("redis+cluster://user:pa55@c1:6379", "Redis Cluster is not supported yet. Use redis:// or rediss://"),
-        ("http://user:pa55@h", "it must begin with redis://, rediss:// or unix://"),
+        ("redis+sentinel://user:pa55@s1:26379", "after the last sentinel must follow the name that they give the mas"),
+        ("redis+sentinel://user:pa55@s1:26379/main/x", "and then a number of a database may, for example redis+sent"),
+        ("redis+sentinel://user:pa55@s1:26379,/main", "address 2 in it cannot be read; write HOST:PORT,HOST:PORT as"),
+        ("redis+sentinel://user:pa55@/main", "address 1 in it cannot be read"),
+        ("redis+sentinel://user:pa/55@s1:26379/main", "in a password the characters / ? # @ : must be written as"),
+        ("redis+cluster://user:pa55@c1:6379,c2:66666", "address 2 in it cannot be read"),
+        ("redis+cluster://user:pa55@c1:6379/1", "a cluster has no database numbers"),
+        ("redis+cluster://user:pa55@c1:6379?db=1", "a cluster has no database numbers"),
+        ("unix+cluster://user:pa55@c1:6379", "it must begin with redis://, rediss://, unix://, redis+sentinel://"),
+        (
+            "http://user:pa55@h",
+            "it must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
+        ),
         ("redis://user:pa55@", "it names no host; write for example redis://localhost:6379/0"),
         ("redis://user:pa55@h:port", "it is not a URL"),
         ("redis://user:pa55/x@h", "in a password the characters / ? # @ : must be written as"),
@@ -300,6 +311,9 @@ def test_a_password_in_the_wrong_place_is_not_repeated() -> None:
         ("rediss://h/0?ssl_password=pa55", "rediss://h/0?ssl_password=***"),
         ("unix://user:pa55@/run/r.sock", "unix://user:***@/run/r.sock"),
         ("redis://h:6379", "redis://h:6379"),
+        ("redis+sentinel://u:pa55@a:1,b:2/main/3", "redis+sentinel://u:***@a:1,b:2/main/3"),
+        ("rediss+sentinel://a/m?sentinel_password=pa55", "rediss+sentinel://a/m?sentinel_password=***"),
+        ("redis+cluster://:pa55@[::1]:1,b", "redis+cluster://:***@[::1]:1,b"),
     ],
 )
 def test_the_password_of_the_store_is_in_no_dump(url: str, printed: str) -> None:
@@ -456,3 +470,14 @@ def test_patience_below_one_call_is_refused() -> None:
 
 def test_words_may_be_in_capitals() -> None:
     assert load({"A2A_LOG_LEVEL": "DEBUG", "A2A_LOG_FORMAT": "JSON"}).process.log_level == "debug"
+
+
+def test_few_shards_on_a_cluster_are_worth_a_warning() -> None:
+    def warned(**given: str) -> bool:
+        return any(warning.startswith("A2A_SHARDS is ") for warning in load(given).warnings)
+
+    assert warned(A2A_REDIS_URL="redis+cluster://h")
+    assert warned(A2A_REDIS_URL="rediss+cluster://h", A2A_SHARDS="15")
+    assert not warned(A2A_REDIS_URL="redis+cluster://h", A2A_SHARDS="16")
+    assert not warned(A2A_REDIS_URL="redis+sentinel://h/m")
+    assert not warned()

@@ -164,6 +164,9 @@ class CardSettings(Group):
     ] = 300
 
 
+CLUSTER_SHARDS = 16
+
+
 class StoreSettings(Group):
     """Store."""
 
@@ -173,8 +176,8 @@ class StoreSettings(Group):
             name="A2A_REDIS_URL",
             secret=True,
             default="the embedded store",
-            doc="The Redis or Valkey server that holds the tasks: redis://, rediss:// (TLS) or unix://. "
-            "Several replicas share one. Without it a server of this process's own is started in A2A_DATA_DIR.",
+            doc="The Redis or Valkey that holds the tasks: redis://, unix://, redis+sentinel://HOST:PORT,…/MASTER or "
+            "redis+cluster://HOST:PORT,…, with rediss for TLS (see DEPLOY.md). Several replicas share one. Without it a server of this process's own is started in A2A_DATA_DIR.",
         ),
     ] = None
     data_dir: Annotated[
@@ -221,6 +224,15 @@ class StoreSettings(Group):
             doc="How long a running turn waits for a store that is away before it gives up.",
         ),
     ] = 30
+    replicas: Annotated[
+        int,
+        Field(ge=0, le=100),
+        Variable(
+            name="A2A_STORE_REPLICAS",
+            doc="A write is acknowledged only when so many replicas of the store have it (WAIT). With 0 a failover may "
+            "lose what was acknowledged last.",
+        ),
+    ] = 0
     snapshot_events: Annotated[
         int,
         Field(ge=1),
@@ -516,6 +528,11 @@ class Settings(BaseSettings):
             found.append(_unreachable("A2A_PUBLIC_HTTP_URL", self.public_http_url, "https://agent.example.com"))
         if not self.auth.api_keys:
             found.append("A2A_API_KEYS is not set: anybody may call, without a key. That is for development.")
+        if self.store.redis_url is not None and self.store.redis_url.cluster and self.store.shards < CLUSTER_SHARDS:
+            found.append(
+                f"A2A_SHARDS is {self.store.shards}: the tasks lie on no more nodes of the cluster than that, and it can "
+                f"be changed only with an empty store. {CLUSTER_SHARDS} or more spread them over all."
+            )
         return tuple(found)
 
 

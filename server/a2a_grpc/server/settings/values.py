@@ -12,6 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, Field
 
+from a2a_grpc.server.store.location import Kind, Location
+
 HIDDEN = "***"
 HIGHEST_PORT = 65535
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- recognised, not bound
@@ -94,6 +96,11 @@ class RedisUrl:
     value: str = field(repr=False)
     """The URL as given, with its password."""
 
+    @property
+    def cluster(self) -> bool:
+        """It names nodes of a cluster."""
+        return Location.parse(self.value).kind is Kind.CLUSTER
+
     def __str__(self) -> str:
         parts = urlsplit(self.value)
         shown = parts.netloc
@@ -107,24 +114,24 @@ class RedisUrl:
 
 
 _ESCAPES = "in a password the characters / ? # @ : must be written as %2F %3F %23 %40 %3A"
-_PLANNED_SCHEMES = {
-    "redis+sentinel": "Sentinel is not supported yet",
-    "redis+cluster": "Redis Cluster is not supported yet",
-}
 
 
 def parse_redis_url(text: str) -> RedisUrl:
-    """`redis://`, `rediss://` (TLS) or `unix://`. No message repeats the text: it may hold a password."""
+    """`redis://`, `unix://`, `redis+sentinel://`, `redis+cluster://`, or with `rediss` for TLS.
+
+    No message repeats the text: it may hold a password.
+    """
+    try:
+        location = Location.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; {_ESCAPES}") from None
+    if location.kind is not Kind.SERVER:
+        return RedisUrl(text)
     parts = _split(text)
-    if parts.scheme in _PLANNED_SCHEMES:
-        raise ValueError(
-            f"{_PLANNED_SCHEMES[parts.scheme]}. Use redis:// or rediss:// with the address of the primary, "
-            "or leave it unset for the embedded store"
-        )
     if parts.scheme not in {"redis", "rediss", "unix"}:
         raise ValueError(
-            "it must begin with redis://, rediss:// or unix://, for example redis://localhost:6379/0 "
-            "or unix:///run/redis/redis.sock"
+            "it must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, for example "
+            "redis://localhost:6379/0 or unix:///run/redis/redis.sock"
         )
     if parts.scheme == "unix" and (not parts.path or parts.path == "/"):
         raise ValueError("unix:// needs the path of the socket, for example unix:///run/redis/redis.sock")
