@@ -15,7 +15,8 @@ from a2a_grpc.server.auth.api_key import ApiKeys
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core import ids
-from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.service.finding import not_found
+from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -122,6 +123,8 @@ class Errors(Step):
             return UnavailableError(
                 "The task store does not answer at the moment; send the same call again.", retry_after=_RETRY_AFTER
             )
+        if isinstance(error, TaskErasedError):
+            return not_found(error.task_id)
         log.error("%s failed (request %s)", current.call.method, current.request_id, exc_info=error)
         return InternalError(f"The server failed; its log says more under the request id {current.request_id}.")
 

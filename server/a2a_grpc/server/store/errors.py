@@ -10,3 +10,11 @@ class StoreUnavailableError(Exception):
 
 class StoreMisconfiguredError(Exception):
     """The store cannot be used as it is set up; the text says what to change."""
+
+
+class TaskErasedError(Exception):
+    """A task that was being followed is there no longer: somebody erased it."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"the task {task_id} was erased")
+        self.task_id = task_id

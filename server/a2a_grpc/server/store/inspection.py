@@ -162,8 +162,9 @@ class Inspection:
             rows = sorted(task_id for name in names if (task_id := name.decode().rpartition(":")[2]) > after)
             for task in await self._summaries(rows, wanted):
                 if len(found) == limit:
-                    return Found(list(found.values()), f"{shard}.{cursor}.{next(reversed(found))}")
+                    return Found(list(found.values()), f"{shard}.{cursor}.{after}")
                 found[task.task_id] = task
+                after = task.task_id
             cursor, after, scanned = following.decode(), "", scanned + _SCAN_STEP
             if cursor == "0":
                 shard += 1
