@@ -113,15 +113,16 @@ async def _redrive(args: argparse.Namespace, service: AdminTransport, printer: P
 
 
 async def _purge(args: argparse.Namespace, service: AdminTransport, printer: Printer) -> int:
-    request = admin_pb2.PurgeDeadLettersRequest()
+    request, question = admin_pb2.PurgeDeadLettersRequest(), ""
     if args.id:
         request.id = args.id
     elif args.all:
         request.all = True
+        question = "Remove all dead letters?"
     else:
         request.older_than.FromMilliseconds(round(args.older_than * 1000))
-    which = "all dead letters" if args.all else f"all dead letters older than {args.older_than:g} seconds"
-    if not args.id and not _sure(args, f"Remove {which}?"):
+        question = f"Remove all dead letters older than {args.older_than:g} seconds?"
+    if question and not _sure(args, question):
         return 2
     printer.purged(
         await service.unary("PurgeDeadLetters", request, admin_pb2.PurgeDeadLettersResponse, timeout=args.timeout)

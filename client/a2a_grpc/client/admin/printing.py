@@ -226,7 +226,8 @@ class TablePrinter:
 
 
 def _plain_json(message: Message) -> dict[str, Any]:
-    return MessageToDict(message)
+    # With what is 0 or empty: who reads it should not have to know what may be missing.
+    return MessageToDict(message, always_print_fields_with_no_presence=True)
 
 
 def _without_message(request: a2a_pb2.SendMessageRequest) -> dict[str, Any]:
