@@ -13,18 +13,21 @@ from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
+from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
-from tests.support.tasks import ALICE, open_store, says
+from tests.support.tasks import ALICE, DAY, open_store, says
 from tests.support.waiting import wait_until
 
 State = a2a_pb2.TaskState
 
 
-def agent_of(function: SkillFunction, *, answers: str = "task", timeout: float | None = None) -> Agent:
+def agent_of(
+    function: SkillFunction, *, answers: str = "task", timeout: float | None = None, attempts: int | None = None
+) -> Agent:
     """An agent whose only skill is `function`."""
-    agent = Agent(name="Test", description="Does as it is told.", version="1", answers=answers)
+    agent = Agent(name="Test", description="Does as it is told.", version="1", answers=answers, attempts=attempts)
     agent.skill(id="only", name="Only", description="The only one.", tags=["test"], timeout=timeout)(function)
     return agent
 
@@ -120,20 +123,32 @@ async def open_node(
     mixed_timeout: float = 0.5,
     dedupe_ttl: float = 60.0,
     snapshot_events: int = 256,
+    max_attempts: int = 3,
+    lease_ttl: float = 4.0,
     **settings: Any,
 ) -> AsyncIterator[Node]:
     """A replica on the store at `url` that serves `agent` (or an agent of one function) and claims what waits."""
     served = agent if isinstance(agent, Agent) else agent_of(agent)
     async with open_store(url, f"{replica}-{ids.new_id()[:8]}", **settings) as store:
-        tail = LogTail(url, store, lambda task_id: store.keys_of(task_id).events(task_id), buffer=256, patience=30.0)
+        tail = LogTail(
+            store.nodes,
+            store,
+            lambda task_id: store.keys_of(task_id).events(task_id),
+            buffer=256,
+            timeout=1.5,
+            patience=30.0,
+        )
         engine = Engine(
             served,
             store,
             tail,
-            limits=Limits(turn_timeout=turn_timeout, cancel_grace=cancel_grace),
+            DeadLetters(store, ttl=DAY),
+            limits=Limits(turn_timeout=turn_timeout, cancel_grace=cancel_grace, max_attempts=max_attempts),
             max_turns=max_turns,
             mixed_timeout=mixed_timeout,
             snapshot_events=snapshot_events,
+            lease_ttl=lease_ttl,
+            patience=settings.get("patience", 30.0),
         )
         operations = Operations(served, engine, store, tail, dedupe_ttl=dedupe_ttl, cancel_grace=cancel_grace)
         await tail.start()

@@ -380,4 +380,4 @@ async def test_an_agent_without_a_skill_for_a_claimed_task_fails_it(server: Stor
 
     async with open_node(server.url, agent, "r2") as node:
         task = await node.until(task_id, states.FAILED)
-        assert words(task) == FAILED
+        assert words(task) == "The agent has no skill for this any more."

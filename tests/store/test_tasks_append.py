@@ -59,7 +59,7 @@ async def test_a_write_and_a_take_in_flight_together_may_both_be_repeated(store:
     write = step(stored, 2, chunk(stored, "1"))
     for _ in range(3):
         assert await store.take(stored.task_id, stored.epoch, 1) == (Outcome.TOOK, 2)
-        assert await store.append(write) == Appended(outcome=OK, first=4, queued=True)
+        assert await store.append(write) == Appended(outcome=OK, first=4)
     after = await read(store, stored.task_id)
     assert (after.queue, after.seq) == ((3,), 4)
     following = step(stored, 4, chunk(stored, "2"))
@@ -125,7 +125,7 @@ async def test_an_end_waits_while_a_message_does(store: TaskStore) -> None:
     assert (await store.append(end)).outcome is Outcome.QUEUED
     assert (await read(store, stored.task_id)).state == states.SUBMITTED
     # What is not an end does not ask, and the holder hears of the message.
-    assert await store.append(step(stored, 1, chunk(stored, "x"))) == Appended(outcome=OK, first=3, queued=True)
+    assert await store.append(step(stored, 1, chunk(stored, "x"))) == Appended(outcome=OK, first=3)
     assert await store.take(stored.task_id, stored.epoch, 2) == (Outcome.TOOK, 2)
     assert (await store.append(step(stored, 3, status(stored, states.COMPLETED), idle_only=True))).outcome is OK
 

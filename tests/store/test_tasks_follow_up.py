@@ -5,6 +5,7 @@ import pytest
 from a2a_grpc.server.core import states
 from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
+from tests.support.audit import audit
 from tests.support.servers import StoreServer
 from tests.support.tasks import ALICE, create, dedupe, open_store, origin, read, status, step
 
@@ -126,10 +127,24 @@ async def test_a_full_queue_refuses_an_answer_and_stores_nothing_of_it(audited_s
         assert (await send(store, stored, origin("answer", "m"), claim=False)).outcome is Outcome.FULL
         assert (await read(store, stored.task_id)).seq == stored.seq
         assert await store.known(ALICE, dedupe("m"), stored.task_id) is None
-        # A turn that runs already has its place, and whoever runs it at once needs none.
+        # Who could run it at once would overtake those that wait.
+        assert (await send(store, stored, origin("answer"), claim=True)).outcome is Outcome.FULL
+
+
+async def test_a_message_to_a_turn_that_runs_takes_no_place_in_the_queue(audited_server: StoreServer) -> None:
+    async with open_store(audited_server.url, max_ready=1) as store:
         busy = await create(store)
+        await create(store, claim=False)
         assert (await send(store, busy, origin("more"), claim=False)).outcome is Outcome.QUEUED
-        assert (await send(store, stored, origin("answer"), claim=True)).outcome is Outcome.STARTED
+
+
+async def test_an_answer_waits_behind_those_that_wait(audited_server: StoreServer) -> None:
+    async with open_store(audited_server.url) as store:
+        stored = await parked(store)
+        await create(store, claim=False)
+        placed = await send(store, stored, origin("answer"), claim=True)
+        assert (placed.outcome, placed.epoch) == (Outcome.STARTED, 0)
+        assert audit(audited_server.client) == []
 
 
 async def test_a_task_lets_only_so_many_messages_wait(store: TaskStore) -> None:

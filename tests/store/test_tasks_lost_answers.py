@@ -57,7 +57,7 @@ Step = Callable[[TaskStore], Awaitable[str]]
 async def creating(store: TaskStore) -> str:
     first = origin("hello")
     entry = new_task(store, first)
-    placed = await store.create(entry, ALICE, first, dedupe("m1"), claim=True)
+    placed = await store.create(entry, ALICE, first, dedupe("m1"), claim=True, limit=3)
     assert (placed.outcome, placed.task_id, placed.seq, placed.epoch) == (Outcome.CREATED, entry.task.id, 1, 1)
     return entry.task.id
 

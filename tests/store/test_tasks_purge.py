@@ -43,7 +43,7 @@ async def test_nothing_of_an_erased_task_is_left(audited_server: StoreServer) ->
         # Of the erased ones only the memory of their messages stays for its time.
         others = {key for key in names(audited_server) if not any(task_id in key for task_id in left)}
         kinds = {key.split(":")[2] for key in others if key != "a2a:shards"}
-        assert kinds == {"owner", "ctx", "held", "ready", "dedupe"}
+        assert kinds == {"owner", "ctx", "held", "ready", "fair", "dedupe"}
         assert await store.purge() == 0
 
 

@@ -5,11 +5,15 @@ import asyncio
 import pytest
 
 from a2a_grpc.server.core import ids, states
-from a2a_grpc.server.store.records import Outcome
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.store.records import Outcome, Scope
 from a2a_grpc.server.store.tasks import TaskStore
 from tests.support.audit import audit
 from tests.support.servers import StoreServer
-from tests.support.tasks import chunk, create, dedupe, facts, open_store, origin, read, status, step
+from tests.support.tasks import ALICE, BOB, chunk, create, dedupe, facts, open_store, origin, read, status, step
+from tests.support.waiting import wait_until
+
+CAROL, DAVE = Scope("", "carol"), Scope("", "dave")
 
 
 async def test_one_replica_claims_a_waiting_turn(store: TaskStore, other: TaskStore) -> None:
@@ -39,22 +43,97 @@ async def test_a_repeated_claim_gets_its_answer_again_and_another_claim_does_not
 
 
 async def test_turns_wait_in_the_order_they_came(store: TaskStore) -> None:
-    waiting = []
-    for _ in range(5):
-        waiting.append((await create(store, claim=False)).task_id)
-        await asyncio.sleep(0.002)
+    waiting = [(await create(store, claim=False)).task_id for _ in range(5)]
     assert await store.waiting(10) == waiting
     assert await store.waiting(2) == waiting[:2]
 
 
-async def test_turns_of_all_shards_wait_in_one_line(audited_server: StoreServer) -> None:
+async def test_turns_of_all_shards_are_served_in_turn(audited_server: StoreServer) -> None:
     async with open_store(audited_server.url, shards=4) as store:
-        waiting: list[str] = []
-        while len(waiting) < 12 or {task_id[-1] for task_id in waiting} != set("0123"):
-            waiting.append((await create(store, claim=False)).task_id)
-            await asyncio.sleep(0.002)
-        assert await store.waiting(100) == waiting
-        assert await store.waiting(5) == waiting[:5]
+        lines: dict[str, list[str]] = {shard: [] for shard in "0123"}
+        while min(len(line) for line in lines.values()) < 3:
+            task_id = (await create(store, claim=False)).task_id
+            lines[task_id[-1]].append(task_id)
+        found = await store.waiting(100)
+        assert len(found) == sum(len(line) for line in lines.values())
+        assert {shard: [task_id for task_id in found if task_id[-1] == shard] for shard in lines} == lines
+        for rank in range(3):
+            assert {task_id[-1] for task_id in found[4 * rank : 4 * rank + 4]} == set("0123")
+        assert await store.waiting(4) != []
+        assert {task_id[-1] for task_id in await store.waiting(4)} == set("0123")
+
+
+async def test_callers_are_served_in_turn_whatever_each_has_sent(store: TaskStore) -> None:
+    """One that floods the queue must not starve the others; each caller's turns stay in their order."""
+    flood = [(await create(store, claim=False)).task_id for _ in range(6)]
+    bobs = [(await create(store, claim=False, scope=BOB)).task_id for _ in range(2)]
+    late = (await create(store, claim=False, scope=CAROL)).task_id
+    served = []
+    while line := await store.waiting(1):
+        assert await store.claim(line[0]) is not None
+        served.append(line[0])
+        if len(served) == 3:
+            # Somebody who comes later is not put before those who wait since earlier rounds, nor behind the flood.
+            dave = (await create(store, claim=False, scope=DAVE)).task_id
+    assert set(served[:3]) == {flood[0], bobs[0], late}
+    assert set(served[3:6]) == {flood[1], bobs[1], dave}
+    assert served[6:] == flood[2:]
+
+
+async def test_a_turn_that_is_given_back_comes_before_those_that_wait(store: TaskStore) -> None:
+    running = await create(store)
+    waiting = [(await create(store, claim=False, scope=scope)).task_id for scope in (ALICE, BOB)]
+    await store.put_back(running.task_id, 1)
+    assert (await store.waiting(1)) == [running.task_id]
+    assert sorted((await store.waiting(3))[1:]) == sorted(waiting)
+
+
+async def test_a_turn_that_is_due_later_waits_until_then(store: TaskStore) -> None:
+    stored = await create(store)
+    await store.put_back(stored.task_id, 1, counted=True, due_ms=now_ms() + 250)
+    await store.promote()
+    assert await store.waiting(5) == []
+    # It is still a turn to come: a message to the task waits for it.
+    back = await read(store, stored.task_id)
+    assert (back.holder, back.attempt) == ("", 1)
+    placed = await store.follow_up(back, status(back, states.WORKING), origin("more"), dedupe("m2"), claim=True)
+    assert placed.outcome is Outcome.QUEUED
+
+    async def due() -> bool:
+        await store.promote()
+        return await store.waiting(5) == [stored.task_id]
+
+    await wait_until(due, "the turn is due", 2)
+    assert await store.claim(stored.task_id) == 3
+    assert (await read(store, stored.task_id)).attempt == 2
+
+
+async def test_a_turn_is_recovered_once_from_a_lost_replica(store: TaskStore, other: TaskStore) -> None:
+    stored = await create(store, limit=2)
+    assert await other.recover(stored.task_id, stored.epoch + 1, store.replica, default_limit=3) is None
+    assert (await read(store, stored.task_id)).holder == store.replica
+    for _ in range(2):
+        assert await other.recover(stored.task_id, stored.epoch, store.replica, default_limit=3) is None
+    back = await read(store, stored.task_id)
+    assert (back.holder, back.epoch, back.attempt) == ("", 2, 1)
+    assert await store.held() == []
+    assert await other.waiting(5) == [stored.task_id]
+    assert (await store.append(step(stored, 1, chunk(stored, "late")))).outcome is Outcome.FENCED
+
+
+async def test_a_turn_without_an_attempt_left_is_taken_by_whoever_finds_it(store: TaskStore, other: TaskStore) -> None:
+    stored, call = await create(store, limit=1), ids.new_id()
+    for _ in range(2):
+        # The second time is the answer that was lost.
+        found = await other.recover(stored.task_id, stored.epoch, store.replica, default_limit=3, call_id=call)
+        assert found == 2
+    taken = await read(store, stored.task_id)
+    assert (taken.holder, taken.epoch, taken.attempt) == (other.replica, 2, 2)
+    assert (await store.held(), await other.held()) == ([], [stored.task_id])
+    # Given back it has no attempt left either.
+    await other.put_back(stored.task_id, 2)
+    assert await store.claim(stored.task_id) == 4
+    assert (await read(store, stored.task_id)).attempt == 2
 
 
 async def test_a_turn_that_is_given_back_counts_no_attempt(store: TaskStore, other: TaskStore) -> None:

@@ -19,6 +19,7 @@ from a2a_grpc.server.store import keys
 
 _PLACEHOLDERS = {
     "ID": r"[0-9a-f]{32}-[0-9a-f]{1,4}",
+    "LETTER": r"[0-9a-f]{32}-[0-9a-f]{1,4}\.[0-9]+",
     "H": "[0-9a-f]{22}",
     "STATE": "[1-8]",
     "REPLICA": ".+",
@@ -55,7 +56,11 @@ class _Found:
     logs: dict[str, list[tuple[bytes, dict[bytes, bytes]]]] = field(default_factory=dict)
     indexes: dict[str, dict[str, int]] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
+    later: set[str] = field(default_factory=set)
+    fair: dict[str, dict[str, bytes]] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
+    dead: set[str] = field(default_factory=set)
+    letters: set[str] = field(default_factory=set)
     ttls: dict[str, int] = field(default_factory=dict)
     held: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -82,8 +87,13 @@ def audit(client: redis.Redis) -> list[str]:
     for replica, held in found.held.items():
         holds = {task_id for task_id, task in found.tasks.items() if task["holder"].decode() == replica}
         problems += [f"held:{replica} names {task_id}, which it does not hold" for task_id in held - holds]
-    problems += [f"ready names {task_id}, which is no task" for task_id in found.ready - found.tasks.keys()]
+    waiting = found.ready | found.later
+    problems += [f"ready names {task_id}, which is no task" for task_id in waiting - found.tasks.keys()]
+    if found.fair and not found.ready:
+        problems.append("fair keeps the places of a queue in which nobody waits")
     problems += [f"purge names {task_id}, which is no task" for task_id in found.due - found.tasks.keys()]
+    problems += [f"dead names {letter_id}, which is no letter" for letter_id in found.dead - found.letters]
+    problems += [f"{letter_id} is a letter that dead does not name" for letter_id in found.letters - found.dead]
     return problems
 
 
@@ -115,8 +125,12 @@ def _everything(client: redis.Redis) -> Iterator[tuple[str, str, int, Any]]:
 def _note(name: str, kind: str, value: Any, found: _Found) -> None:
     tail = name.rpartition(":")[2]
     match kind:
-        case "hash":
+        case "hash" if tail == "fair":
+            found.fair[name.removesuffix("fair")] = {key.decode(): content for key, content in value.items()}
+        case "hash" if ":task:" in name:
             found.tasks[tail] = {key.decode(): content for key, content in value.items()}
+        case "hash" if ":letter:" in name:
+            found.letters.add(tail)
         case "stream":
             found.logs[tail] = value
         case "set":
@@ -125,8 +139,12 @@ def _note(name: str, kind: str, value: Any, found: _Found) -> None:
             rows = {member.decode().partition(" ")[0]: int(score) for member, score in value}
             if tail == "ready":
                 found.ready |= rows.keys()
+            elif tail == "later":
+                found.later |= rows.keys()
             elif tail == "purge":
                 found.due |= rows.keys()
+            elif tail == "dead":
+                found.dead |= rows.keys()
             else:
                 found.indexes[name] = rows
 
@@ -136,11 +154,12 @@ def _task(task_id: str, task: dict[str, bytes], found: _Found) -> list[str]:
     problems = []
     state, seq, holder = states.parse(task["state"]), int(task["seq"]), task["holder"].decode()
     shard = keys.Keys(ids.made_in(task_id))
-    entries = found.logs.get(task_id, [])
-    if [entry_id for entry_id, _ in entries] != [f"{at}-0".encode() for at in range(1, seq + 1)]:
+    entries, base = found.logs.get(task_id, []), int(task.get("base", b"0"))
+    if [entry_id for entry_id, _ in entries] != [f"{at}-0".encode() for at in range(base + 1, seq + 1)]:
         problems.append(f"the log has entries {[entry_id for entry_id, _ in entries]}, the task stands at {seq}")
     log = [a2a_pb2.StreamResponse.FromString(fields[b"e"]) for _, fields in entries]
-    whole = Fold()
+    whole = Fold.from_bytes(task.get("base_head", b""), task.get("base_artifacts", b""))
+    before = whole.state if base else None
     for entry in log:
         whole.apply(entry)
     if whole.state != state:
@@ -148,11 +167,11 @@ def _task(task_id: str, task: dict[str, bytes], found: _Found) -> list[str]:
     if milliseconds(whole.head.status.timestamp) != int(task["stamp"]):
         problems.append(f"the status is of {milliseconds(whole.head.status.timestamp)}, the task of {task['stamp']!r}")
     fold = Fold.from_bytes(task.get("head", b""), task.get("artifacts", b""))
-    for entry in log[int(task["at"]) :]:
+    for entry in log[int(task["at"]) - base :]:
         fold.apply(entry)
     if fold.task() != whole.task():
         problems.append(f"the snapshot at {task['at']!r} and the log after it are not the whole log")
-    problems += [f"illegal move: {move}" for move in _illegal_moves(log)]
+    problems += [f"illegal move: {move}" for move in _illegal_moves(log, before)]
     problems += _place(task_id, state, holder, task["queue"].decode(), found)
     ttl = [found.ttls.get(key, -2) for key in (shard.task(task_id), shard.log(task_id))]
     if state in states.TERMINAL and not (ttl[0] > 0 and abs(ttl[0] - ttl[1]) < 1000):
@@ -164,10 +183,11 @@ def _task(task_id: str, task: dict[str, bytes], found: _Found) -> list[str]:
     return problems
 
 
-def _illegal_moves(log: list[a2a_pb2.StreamResponse]) -> list[str]:
+def _illegal_moves(log: list[a2a_pb2.StreamResponse], before: a2a_pb2.TaskState | None) -> list[str]:
     problems = []
-    current = log[0].task.status.state if log else states.SUBMITTED
-    for entry in log[1:]:
+    first = log[0].task.status.state if log else states.SUBMITTED
+    current = first if before is None else before
+    for entry in log[1 if before is None else 0 :]:
         if current in states.TERMINAL:
             problems.append(f"{entry.WhichOneof('payload')} after the end")
         if entry.HasField("status_update"):
@@ -185,9 +205,10 @@ def _place(task_id: str, state: a2a_pb2.TaskState, holder: str, queue: str, foun
         problems.append(f"held by {holder}, which does not know it")
     if holder and state in states.TERMINAL:
         problems.append(f"has ended and is held by {holder}")
-    if task_id in found.ready and (holder or state in states.TERMINAL):
+    waits = (task_id in found.ready) + (task_id in found.later)
+    if waits and (waits > 1 or holder or state in states.TERMINAL):
         problems.append(f"{states.name(state)}, held by {holder!r}, and ready to be claimed")
-    if not holder and task_id not in found.ready:
+    if not holder and not waits:
         if state not in states.SETTLED:
             problems.append(f"{states.name(state)}, and nobody runs it")
         elif queue and state not in states.TERMINAL:

@@ -21,7 +21,8 @@ DAY = 86_400.0
 async def open_store(url: str, replica: str = "r1", **settings: Any) -> AsyncIterator[TaskStore]:
     """A TaskStore on the server at `url`, checked, with the settings of the service where none are given."""
     given: dict[str, Any] = {
-        "shards": 1, "timeout": 1.5, "task_ttl": 7 * DAY, "patience": 30.0, "max_ready": 100, **settings
+        "shards": 1, "timeout": 1.5, "task_ttl": 7 * DAY, "patience": 30.0, "max_ready": 100,
+        "log_events": 10_000, **settings,
     }  # fmt: skip
     store = TaskStore(url, replica=replica, **given)
     try:
@@ -73,11 +74,12 @@ async def create(
     context: str = "context",
     claim: bool = True,
     stamp_ms: int | None = None,
+    limit: int = 3,
 ) -> StoredTask:
     """A new task, as it stands in the store."""
     first = origin(text)
     entry = new_task(store, first, scope, context, stamp_ms)
-    placed = await store.create(entry, scope, first, dedupe(first.message.message_id), claim=claim)
+    placed = await store.create(entry, scope, first, dedupe(first.message.message_id), claim=claim, limit=limit)
     return await read(store, placed.task_id)
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
 
@@ -84,13 +85,14 @@ class StoreWatch:
             log.info("ready" if self._readiness.ready else f"not ready: {self._readiness.snapshot()}")
 
 
-async def purge_forever(store: TaskStore) -> None:
-    """Erase tasks whose retention has ended, for as long as the process lives; any replica may do it."""
+async def purge_forever(store: TaskStore, letters: DeadLetters) -> None:
+    """Erase tasks and dead letters whose time is over, for as long as the process lives; any replica may do it."""
     while True:
         await asyncio.sleep(_PURGE_INTERVAL)
         try:
             while await store.purge():
                 pass
+            await letters.sweep()
         except StoreUnavailableError:
             continue
         except Exception:

@@ -21,6 +21,8 @@ from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.health import Health
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.router import Router
+from a2a_grpc.server.bindings.grpc.admin_server import AdminServer
+from a2a_grpc.server.bindings.grpc.admin_service import AdminService
 from a2a_grpc.server.bindings.grpc.server import Keepalive, create_server
 from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
@@ -43,11 +45,16 @@ from a2a_grpc.server.lifecycle import (
     stop_signals,
     worker_threads,
 )
+from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
+from a2a_grpc.server.service.admin.tasks import TaskDesk
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings, SettingsError, load
 from a2a_grpc.server.settings.table import effective
 from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
+from a2a_grpc.server.store.erasing import Eraser
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
+from a2a_grpc.server.store.inspection import Inspection
+from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
@@ -176,24 +183,35 @@ async def _serve(settings: Settings, agent: Agent) -> None:
             task_ttl=settings.store.task_ttl,
             patience=settings.store.patience,
             max_ready=settings.engine.max_ready,
+            log_events=settings.store.log_events,
+            store_replicas=settings.store.replicas,
         )
         stack.push_async_callback(store.close)
         tail = LogTail(
-            url,
+            store.nodes,
             store,
             lambda task_id: store.keys_of(task_id).events(task_id),
             buffer=settings.store.stream_buffer,
+            timeout=settings.store.timeout,
             patience=settings.store.patience,
         )
         stack.push_async_callback(tail.close)
+        letters = DeadLetters(store, ttl=settings.store.dead_letter_ttl)
         engine = Engine(
             agent,
             store,
             tail,
-            limits=Limits(turn_timeout=settings.engine.turn_timeout, cancel_grace=settings.engine.cancel_grace),
+            letters,
+            limits=Limits(
+                turn_timeout=settings.engine.turn_timeout,
+                cancel_grace=settings.engine.cancel_grace,
+                max_attempts=settings.engine.max_attempts,
+            ),
             max_turns=settings.engine.max_turns,
             mixed_timeout=settings.engine.mixed_timeout,
             snapshot_events=settings.store.snapshot_events,
+            lease_ttl=settings.engine.lease_ttl,
+            patience=settings.store.patience,
         )
         stack.push_async_callback(engine.close)
         pipeline = _pipeline(
@@ -217,9 +235,10 @@ async def _serve(settings: Settings, agent: Agent) -> None:
             published = await store.card_published_ms(cards.published.etag)
             cards.published = publish(card, datetime.fromtimestamp(published // 1000, UTC))
 
+        await _administer(settings, stack, engine, store, tail, letters)
         await _listen(settings, stack, pipeline, cards, readiness, grpc=True)
         log.info("serving %s", card.name)
-        await _until_stopped(readiness, watch.run(reached), purge_forever(store))
+        await _until_stopped(readiness, watch.run(reached), purge_forever(store, letters))
 
 
 async def _gateway(settings: Settings, target: str) -> None:
@@ -352,6 +371,24 @@ async def _listen(
     port = await _opened(listener.start(), "A2A_HTTP_ADDR")
     stops.append(listener.stop)
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
+
+
+async def _administer(
+    settings: Settings, stack: AsyncExitStack, engine: Engine, store: TaskStore, tail: LogTail, letters: DeadLetters
+) -> None:
+    """Open the listener for operators where one is wanted."""
+    addr = settings.admin.addr
+    if addr is None:
+        return
+    service = AdminService(
+        DeadLetterDesk(letters, engine),
+        TaskDesk(store, tail, Inspection(store), Eraser(store, letters)),
+        store.registry,
+    )
+    server = AdminServer(service, addr=str(addr))
+    port = await _opened(server.start(), "A2A_ADMIN_ADDR")
+    stack.push_async_callback(server.stop, _STOP_GRACE)
+    log.info("administration on %s:%d", addr.host, port)
 
 
 async def _close_listeners(stops: Sequence[Callable[[float], Coroutine[Any, Any, None]]]) -> None:

@@ -34,6 +34,8 @@ class Skill:
     answers: Answers
     timeout: float | None
     """Seconds a turn may take; None: the service's limit."""
+    attempts: int | None
+    """How often a turn is begun in all where replicas are lost under it, 1: never twice; None: the service's limit."""
 
 
 class Agent:
@@ -54,8 +56,9 @@ class Agent:
         output_modes: Sequence[str] = ("text/plain",),
         streaming: bool = True,
         answers: str | Answers = Answers.TASK,
+        attempts: int | None = None,
     ) -> None:
-        """`input_modes` and `output_modes` are media types; `answers` is the default of the skills."""
+        """`input_modes` and `output_modes` are media types; `answers` and `attempts` are the default of the skills."""
         self.card = a2a_pb2.AgentCard(
             name=name,
             description=description,
@@ -68,11 +71,14 @@ class Agent:
         """What an authenticated caller gets from GetExtendedAgentCard (3.1.11); None: not configured."""
         self.skills: dict[str, Skill] = {}
         self._answers = _answers(answers)
+        self._attempts = _attempts(attempts)
         self._router: Router | None = None
         self.cancel_hook: SkillFunction | None = None
 
     @classmethod
-    def from_card(cls, path: str | Path, *, answers: str | Answers = Answers.TASK) -> "Agent":
+    def from_card(
+        cls, path: str | Path, *, answers: str | Answers = Answers.TASK, attempts: int | None = None
+    ) -> "Agent":
         """An agent with the card in the YAML or JSON file `path`; its skills are declared by `skill` as usual.
 
         Raises: CardFileError (a ValueError) where the file is no agent card; the text names the file and the field.
@@ -81,7 +87,9 @@ class Agent:
         from a2a_grpc.server.agents.card_file import load_card  # noqa: PLC0415
 
         card = load_card(path)
-        agent = cls(name=card.name, description=card.description, version=card.version, answers=answers)
+        agent = cls(
+            name=card.name, description=card.description, version=card.version, answers=answers, attempts=attempts
+        )
         agent.card.CopyFrom(card)
         return agent
 
@@ -97,12 +105,15 @@ class Agent:
         output_modes: Sequence[str] = (),
         answers: str | Answers | None = None,
         timeout: float | None = None,
+        attempts: int | None = None,
     ) -> Callable[[SkillFunction], SkillFunction]:
         """Declare the decorated async function as the skill `id`; `timeout` in seconds limits one turn.
 
-        Where the agent's card (a file) already describes the skill, only `id` is needed.
+        `attempts` is how often a turn is begun in all where replicas are lost under it; 1 means never twice. Where the
+        agent's card (a file) already describes the skill, only `id` is needed.
 
-        Raises: ValueError for an id that is taken or not described; TypeError for a function that is not async.
+        Raises: ValueError for an id that is taken or not described, or attempts below 1; TypeError for a function that
+        is not async.
         """
 
         def declare(function: SkillFunction) -> SkillFunction:
@@ -130,6 +141,7 @@ class Agent:
                 run=function,
                 answers=self._answers if answers is None else _answers(answers),
                 timeout=timeout,
+                attempts=self._attempts if attempts is None else _attempts(attempts),
             )
             return function
 
@@ -163,6 +175,12 @@ class Agent:
         if words and words[0] in self.skills:
             return words[0]
         return next(iter(self.skills), "")
+
+
+def _attempts(given: int | None) -> int | None:
+    if given is not None and given < 1:
+        raise ValueError(f"attempts is {given}, but a turn is begun at least once")
+    return given
 
 
 def _answers(given: str | Answers) -> Answers:

@@ -9,5 +9,16 @@ class Fail(Exception):  # noqa: N818
     """The agent could not do the task: FAILED. The text is public, the cause (`raise … from`) goes to the log only."""
 
 
+class Retry(Exception):  # noqa: N818
+    """The turn should be run again, after `after` seconds: the caller sees the text, the cause goes to the log only.
+
+    That counts as an attempt. Where none is left the task ends as FAILED with the text.
+    """
+
+    def __init__(self, text: str, *, after: float = 0.0) -> None:
+        super().__init__(text)
+        self.after = after
+
+
 class TurnOverError(RuntimeError):
     """The turn has ended (parked, ended, canceled or taken over): nothing can be written any more."""

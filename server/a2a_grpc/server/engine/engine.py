@@ -15,10 +15,12 @@ from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import Fold, message_added, set_timestamp, status_changed
 from a2a_grpc.server.engine.invoke import End, invoke
+from a2a_grpc.server.engine.lease import Lease
 from a2a_grpc.server.engine.run import Limits, Run, lookup
 from a2a_grpc.server.engine.trial import Trial
 from a2a_grpc.server.engine.writer import Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
@@ -73,13 +75,20 @@ class Engine:
         agent: Agent,
         store: TaskStore,
         tail: LogTail,
+        letters: DeadLetters,
         *,
         limits: Limits,
         max_turns: int,
         mixed_timeout: float,
         snapshot_events: int,
+        lease_ttl: float,
+        patience: float,
     ) -> None:
-        """`max_turns` run here at once, more wait for a replica; `mixed_timeout` in seconds (see `Answers.MIXED`)."""
+        """`max_turns` run here at once, more wait for a replica; `mixed_timeout` in seconds (see `Answers.MIXED`).
+
+        `lease_ttl` and `patience` in seconds: see `Lease`.
+        """
+        self._letters = letters
         self.agent = agent
         self._store = store
         self._tail = tail
@@ -96,6 +105,16 @@ class Engine:
         self._rested = asyncio.Event()
         """Set whenever a turn or a reservation ends."""
         self._closing = False
+        self._unfinished: set[tuple[str, int]] = set()
+        """Turns, each with its epoch, that were begun here and that nobody ended or gave back."""
+        self.lease = Lease(
+            store.registry,
+            ttl=lease_ttl,
+            patience=patience,
+            load=lambda: (self.running, self._max_turns),
+            on_lost=self._fence,
+            recover=self._recover_all,
+        )
         for keys in store.all_keys():
             tail.watch(keys.wake(store.replica), self._woken)
             tail.watch(keys.ready_channel, lambda _: self._wake_up.set())
@@ -106,7 +125,9 @@ class Engine:
         return len(self._runs)
 
     async def start(self) -> None:
-        """Begin to claim turns that wait."""
+        """Join the other replicas, and begin to claim turns that wait."""
+        await self.lease.beat()
+        self._spawn(self.lease.run(), "lease")
         self._spawn(self._claim_waiting(), "claims")
 
     def retire(self) -> None:
@@ -132,8 +153,10 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.lease.close()
         try:
             await self._give_back()
+            await self._store.registry.leave()
         except StoreUnavailableError as error:
             log.warning("could not give back what ran here: %s", error)
 
@@ -183,14 +206,26 @@ class Engine:
             stored = current
         raise ResourceExhaustedError("The task changes too fast; send the message again.", retry_after=_RETRY_AFTER)
 
+    async def enqueue(self, intake: Intake) -> Accepted:
+        """Store a message as a new task that waits for any replica. Raises: as `answer`."""
+        entry, limit = self._new_task(intake), self._limits.attempts(intake.skill)
+        placed = await self._store.create(
+            entry, intake.scope, intake.origin, intake.dedupe, claim=False, limit=limit
+        )
+        return self._accepted(placed, intake)
+
     async def _create(self, intake: Intake) -> Accepted:
         entry = self._new_task(intake)
         claim = self._reserve(entry.task.id)
         try:
-            placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=claim)
+            limit = self._limits.attempts(intake.skill)
+            placed = await self._store.create(
+                entry, intake.scope, intake.origin, intake.dedupe, claim=claim, limit=limit
+            )
             accepted = self._accepted(placed, intake)
             if placed.outcome is Outcome.CREATED and placed.epoch:
-                accepted.writer = self._begin(self._claimed(entry, intake.scope, placed), intake.origin, intake.skill)
+                claimed = self._claimed(entry, intake.scope, placed, limit)
+                accepted.writer = self._begin(claimed, intake.origin, intake.skill)
         finally:
             self._unreserve(entry.task.id, claim)
         return accepted
@@ -201,7 +236,7 @@ class Engine:
         if not message_only and (known := await self._store.known(intake.scope, intake.dedupe)) is not None:
             return self._accepted(known, intake)
         entry = self._new_task(intake)
-        if not self._reserve(entry.task.id):
+        if not self._reserve(entry.task.id, leased=not message_only):
             raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
         trial = Trial(partial(lookup, self._store, intake.scope), message_only=message_only)
         turn = Turn(
@@ -235,10 +270,13 @@ class Engine:
         self, intake: Intake, entry: a2a_pb2.StreamResponse, turn: Turn, trial: Trial, body: asyncio.Task[End]
     ) -> Accepted:
         trial.close()
-        placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=True)
+        limit = self._limits.attempts(intake.skill)
+        placed = await self._store.create(
+            entry, intake.scope, intake.origin, intake.dedupe, claim=True, limit=limit, begun=True
+        )
         accepted = self._accepted(placed, intake)
         if placed.outcome is Outcome.CREATED:
-            run = self._run(self._claimed(entry, intake.scope, placed))
+            run = self._run(self._claimed(entry, intake.scope, placed, limit))
             trial.become(run)
             run.adopt(intake.skill, turn, body)
             accepted.writer = run.writer
@@ -278,9 +316,13 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _reserve(self, task_id: str) -> bool:
-        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`."""
+    def _reserve(self, task_id: str, *, leased: bool = True) -> bool:
+        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`.
+
+        `leased`: only while others would notice the loss of this replica.
+        """
         claim = not self._closing and self.running + self._reserved < self._max_turns
+        claim = claim and (self.lease.valid or not leased)
         if claim:
             self._reserved += 1
             self._placing[task_id] += 1
@@ -297,7 +339,7 @@ class Engine:
             if not self._placing[task_id]:
                 del self._placing[task_id]
 
-    def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed) -> StoredTask:
+    def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed, limit: int) -> StoredTask:
         return StoredTask(
             task_id=entry.task.id,
             scope=scope,
@@ -312,6 +354,8 @@ class Engine:
             canceling=False,
             checkpoint=None,
             told=placed.seq,
+            limit=limit,
+            first=1,
             fold=Fold(entry.task),
         )
 
@@ -351,7 +395,16 @@ class Engine:
 
     def _run(self, stored: StoredTask) -> Run:
         writer = Writer(self._store, self._tail, stored, snapshot_events=self._snapshot_events)
-        run = Run(self.agent, self._store, writer, self._limits, self._over)
+        run = Run(
+            self.agent,
+            self._store,
+            self._letters,
+            writer,
+            self._limits,
+            self._over,
+            attempt=stored.attempt,
+            attempts=self._limits.max_attempts if stored.limit is None else stored.limit,
+        )
         if (overtaken := self._runs.get(stored.task_id)) is not None:
             # This replica lost the task without noticing, and has it again.
             overtaken.fence()
@@ -364,6 +417,8 @@ class Engine:
         if self.running + self._reserved >= self._max_turns:
             # There was no room; turns may wait for the place that is free now.
             self._wake_up.set()
+        if run.unfinished:
+            self._unfinished.add((task_id, run.writer.epoch))
         if self._runs.get(task_id) is run:
             del self._runs[task_id]
             self._rested.set()
@@ -379,7 +434,11 @@ class Engine:
     async def _look(self, run: Run) -> None:
         with contextlib.suppress(StoreUnavailableError):
             stored = await self._store.read(run.writer.task_id, artifacts=False)
-            if stored is None or stored.epoch != run.writer.epoch:
+            if stored is None:
+                # The task was erased: there is nothing to work for any more.
+                run.fence()
+                return
+            if stored.epoch != run.writer.epoch:
                 return
             if stored.canceling:
                 run.ask_cancel()
@@ -396,6 +455,7 @@ class Engine:
                 if loop.time() >= sweep_at:
                     sweep_at = loop.time() + _SWEEP
                     await self._give_back()
+                    await self._store.promote()
                 while (room := self._max_turns - self.running - self._reserved) > 0:
                     waiting = await self._store.waiting(room)
                     for task_id in waiting:
@@ -420,32 +480,75 @@ class Engine:
         claim = self._reserve(task_id)
         try:
             epoch = await self._store.claim(task_id) if claim else None
-            if epoch is None:
-                return
-            stored = await self._store.read(task_id)
-            origin = await self._store.origin(task_id, stored.turn) if stored is not None else None
-            if stored is not None and origin is not None and stored.epoch == epoch:
-                self._begin(stored, origin)
+            if epoch is not None:
+                await self._take_on(task_id, epoch)
         finally:
             self._unreserve(task_id, claim)
+
+    async def _take_on(self, task_id: str, epoch: int) -> None:
+        """Run the turn of a task that this replica has claimed."""
+        stored = await self._store.read(task_id)
+        if stored is None or stored.epoch != epoch:
+            return
+        origin = await self._store.origin(task_id, stored.turn)
+        if origin is not None:
+            self._begin(stored, origin)
+        else:
+            log.error("task %s: the message of its turn is gone", task_id)
+            self._run(stored).end_unrun(stored, None, "The message that this was to answer is lost.")
 
     async def _give_back(self) -> None:
         """Give back what this replica holds and does not run.
 
         That is a task whose caller left while it was stored, one whose claim the store took and could not answer, and
-        one whose run had to give up on a store that was away.
+        one whose run had to give up on a store that was away. Only the last has used up an attempt.
         """
+        held = set[tuple[str, int]]()
         for task_id in await self._store.held():
             if task_id in self._runs:
                 continue
             found = await self._store.holder(task_id)
-            if task_id not in self._runs and task_id not in self._placing:
-                holder, epoch = found if found is not None else (self._store.replica, 0)
-                if holder == self._store.replica:
-                    # Otherwise its run ended while this looked, which is no news.
-                    level = logging.INFO if self._closing else logging.WARNING
-                    log.log(level, "task %s: held and not run here; it is given back", task_id)
+            if task_id in self._runs or task_id in self._placing:
+                continue
+            holder, epoch = found if found is not None else (self._store.replica, 0)
+            held.add((task_id, epoch))
+            if holder == self._store.replica:
+                # Otherwise its run ended while this looked, which is no news.
+                level = logging.INFO if self._closing else logging.WARNING
+                log.log(level, "task %s: held and not run here; it is given back", task_id)
+            if (task_id, epoch) in self._unfinished:
+                await self._recover(task_id, epoch, self._store.replica)
+            else:
                 await self._store.put_back(task_id, epoch)
+        self._unfinished &= held
+
+    def _fence(self) -> None:
+        """Stop everything that runs here: others have it, or will have."""
+        for run in list(self._runs.values()):
+            run.fence()
+
+    async def _recover_all(self, lost: str, since: int | None) -> None:
+        """Take the turns of a replica that was lost, if it is the one that was condemned at `since`."""
+        task_ids = await self._store.held(lost)
+        found = await asyncio.gather(*(self._store.holder(task_id) for task_id in task_ids))
+        if since is not None and await self._store.registry.condemned_since(lost) != since:
+            # It has come back meanwhile: what it holds now, it holds by right.
+            return
+        for task_id, holding in zip(task_ids, found, strict=True):
+            _, epoch = holding if holding is not None else ("", 0)
+            await self._recover(task_id, epoch, lost)
+
+    async def _recover(self, task_id: str, epoch: int, lost: str) -> None:
+        """Have a turn run again that was begun and not ended; where it may not be, write its end."""
+        self._placing[task_id] += 1
+        try:
+            claimed = await self._store.recover(task_id, epoch, lost, default_limit=self._limits.max_attempts)
+            if claimed is not None:
+                await self._take_on(task_id, claimed)
+        finally:
+            self._placing[task_id] -= 1
+            if not self._placing[task_id]:
+                del self._placing[task_id]
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Fail, Reject, Skill, Turn, TurnOverError
+from a2a_grpc.server.agents import Fail, Reject, Retry, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import states
 
 log = logging.getLogger(__name__)
@@ -19,6 +19,8 @@ class End:
 
     state: a2a_pb2.TaskState
     words: str | None = None
+    retry_after: float | None = None
+    """Seconds after which the turn should be run again instead, if it may."""
 
 
 async def invoke(skill: Skill, turn: Turn) -> End:
@@ -34,6 +36,9 @@ async def invoke(skill: Skill, turn: Turn) -> End:
     except Fail as fail:
         log.info("task %s: the agent gave up: %s", turn.task_id, fail, exc_info=fail.__cause__)
         return End(states.FAILED, str(fail) or FAILED_TEXT)
+    except Retry as retry:
+        log.info("task %s: the agent wants another attempt: %s", turn.task_id, retry, exc_info=retry.__cause__)
+        return End(states.FAILED, str(retry) or FAILED_TEXT, max(retry.after, 0.0))
     except TurnOverError as error:
         log.warning("task %s: the agent wrote what it may not: %s", turn.task_id, error)
         return End(states.FAILED, FAILED_TEXT)

@@ -5,7 +5,7 @@ import contextlib
 import enum
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from a2a_grpc.pb import a2a_pb2
@@ -17,6 +17,7 @@ from a2a_grpc.server.core.events import status_changed
 from a2a_grpc.server.engine.invoke import FAILED_TEXT, End, invoke
 from a2a_grpc.server.engine.writer import ENDS_UNLESS_QUEUED, Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
+from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
 
@@ -25,14 +26,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may take, in seconds; `turn_timeout` 0 means no limit."""
+    """What a run may take: seconds (`turn_timeout` 0 means no limit) and attempts."""
 
     turn_timeout: float
     cancel_grace: float
+    max_attempts: int
 
     def of(self, skill: Skill) -> float:
         """How long a turn of `skill` may take."""
         return self.turn_timeout if skill.timeout is None else skill.timeout
+
+    def attempts(self, skill: Skill) -> int:
+        """How often a turn of `skill` is begun in all."""
+        return self.max_attempts if skill.attempts is None else skill.attempts
 
 
 class _Reason(enum.Enum):
@@ -54,9 +60,21 @@ class Run:
     """
 
     def __init__(
-        self, agent: Agent, store: TaskStore, writer: Writer, limits: Limits, on_over: Callable[["Run"], None]
+        self,
+        agent: Agent,
+        store: TaskStore,
+        letters: DeadLetters,
+        writer: Writer,
+        limits: Limits,
+        on_over: Callable[["Run"], None],
+        *,
+        attempt: int,
+        attempts: int,
     ) -> None:
-        """`on_over` is called once, when nothing of this claim is left to be done."""
+        """Attempt number `attempt` of `attempts`; `on_over` is called once, when nothing is left to be done."""
+        self._letters = letters
+        self._attempt = attempt
+        self._attempts = attempts
         self._agent = agent
         self._store = store
         self._limits = limits
@@ -68,6 +86,8 @@ class Run:
         self._reason: _Reason | None = None
         self._limit: float | None = None
         self.over = asyncio.Event()
+        self.unfinished = False
+        """The run is over, and its turn neither ended nor was given back."""
         self._nudged = asyncio.Event()
         self._reading = asyncio.Lock()
         self._taking: asyncio.Task[Origin | None] | None = None
@@ -88,18 +108,38 @@ class Run:
         """Run turns, the first of which is at work already."""
         self._spawn(self._turns(skill, turn, function))
 
+    def end_unrun(self, stored: StoredTask, origin: Origin | None, reason: str) -> None:
+        """End the task as FAILED without running the turn, and keep a dead letter of it."""
+        self._spawn(self._end_unrun(stored, origin, reason))
+
+    async def _end_unrun(self, stored: StoredTask, origin: Origin | None, reason: str) -> None:
+        end = End(states.CANCELED) if stored.canceling else End(states.FAILED, reason)
+        try:
+            if not stored.canceling:
+                await self._letters.bury(stored, origin, reason, now_ms())
+            self._write_end(end)
+            await self.writer.finish()
+        except (TurnOverError, StoreUnavailableError) as error:
+            log.warning("task %s: its end is not written: %s", self.writer.task_id, error)
+        self._over()
+
     async def _begin(self, origin: Origin, stored: StoredTask, skill: Skill | None) -> None:
         if skill is None:
             try:
                 skill = self._agent.pick(stored.fold.head.history[0])
             except Exception:
                 log.exception("task %s: no skill for the message", self.writer.task_id)
-                with contextlib.suppress(TurnOverError):
-                    self._write_end(End(states.FAILED, FAILED_TEXT))
-                    await self.writer.finish()
-                self._over()
+                await self._end_unrun(stored, origin, "The agent has no skill for this any more.")
                 return
-        await self._turns(skill, self._make_turn(origin, stored, stored.attempt))
+        if self._attempt > self._attempts and self._reason is None:
+            begun = replace(stored, attempt=self._attempts)
+            await self._end_unrun(begun, origin, _exhausted(self._attempts))
+            return
+        if self._attempt > 1 and self._reason is None:
+            with contextlib.suppress(TurnOverError):
+                words = f"Starting again: attempt {self._attempt} of {self._attempts}."
+                self.writer.emit(self._status(states.WORKING, words))
+        await self._turns(skill, self._make_turn(origin, stored, self._attempt))
 
     async def _turns(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None" = None) -> None:
         following: Turn | None = turn
@@ -146,6 +186,8 @@ class Run:
     async def _end_turn(self, turn: Turn, end: End) -> Turn | None:
         """Write what the end of a function means; the next turn where a message waits for one."""
         # A message that the function asked for and did not wait for is next.
+        if end.retry_after is not None and await self._run_again(turn, end.retry_after, end.words):
+            return None
         origin = await self._left_over()
         if origin is None or end.state in {states.FAILED, states.REJECTED}:
             self._write_end(end)
@@ -165,9 +207,25 @@ class Run:
         following = self._turn = self._make_turn(origin, stored, 1)
         return following
 
+    async def _run_again(self, turn: Turn, after: float, words: str | None) -> bool:
+        """Give the turn back to be run again, as its function wants; False where no attempt is left."""
+        await self._left_over()
+        if self._attempt >= self._attempts:
+            await self._bury(words or FAILED_TEXT)
+            return False
+        turn.end()
+        self.writer.emit(self._status(states.WORKING, words))
+        await self.writer.flush()
+        due = now_ms() + int(after * 1000) if after else None
+        await self._store.put_back(self.writer.task_id, self.writer.epoch, counted=True, due_ms=due)
+        self.writer.close()
+        return True
+
     async def _take(self) -> Origin | None:
         """Take the next waiting message out of the queue."""
         seq = await self.writer.take()
+        if seq is not None:
+            self._attempt = 1
         return None if seq is None else await self._store.origin(self.writer.task_id, seq, patient=True)
 
     async def _left_over(self) -> Origin | None:
@@ -246,11 +304,23 @@ class Run:
             end = End(states.CANCELED)
         elif reason is _Reason.TIMEOUT:
             end = End(states.FAILED, f"The agent did not finish within {self._limit:g} seconds.")
+        elif reason is _Reason.STOP and self._turn is not None and self._attempts == 1:
+            # It has begun, and may not be run by anybody else.
+            end = End(states.FAILED, "The service stopped before this was done, and it may not be run twice.")
+            await self._bury(end.words or FAILED_TEXT)
         if end is not None:
             self._write_end(end)
             with contextlib.suppress(TurnOverError):
                 await self.writer.finish()
         self._over()
+
+    async def _bury(self, reason: str) -> None:
+        """Keep a dead letter of the turn that runs."""
+        with contextlib.suppress(StoreUnavailableError):
+            stored = await self._store.read(self.writer.task_id, patient=True)
+            if stored is not None:
+                origin = await self._store.origin(self.writer.task_id, stored.turn, patient=True)
+                await self._letters.bury(stored, origin, reason, now_ms())
 
     async def _let_wind_up(self, reason: _Reason) -> None:
         await self._function_gone()
@@ -272,6 +342,7 @@ class Run:
     def _over(self) -> None:
         if self.over.is_set():
             return
+        self.unfinished = not self.writer.released and self._reason is not _Reason.STOP
         self.writer.close()
         self._turn = None
         self._on_over(self)
@@ -334,6 +405,12 @@ async def lookup(store: TaskStore, scope: Scope, task_id: str) -> a2a_pb2.Task |
     except StoreUnavailableError as error:
         raise TurnOverError("the store is away") from error
     return stored.fold.task() if stored is not None and stored.scope == scope else None
+
+
+def _exhausted(attempts: int) -> str:
+    if attempts == 1:
+        return "The process that ran this was lost, and it may not be run twice."
+    return f"The process that ran this was lost {attempts} times."
 
 
 async def _calm(task: asyncio.Task[object]) -> None:

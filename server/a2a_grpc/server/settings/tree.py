@@ -177,7 +177,8 @@ class StoreSettings(Group):
             secret=True,
             default="the embedded store",
             doc="The Redis or Valkey that holds the tasks: redis://, unix://, redis+sentinel://HOST:PORT,…/MASTER or "
-            "redis+cluster://HOST:PORT,…, with rediss for TLS (see DEPLOY.md). Several replicas share one. Without it a server of this process's own is started in A2A_DATA_DIR.",
+            "redis+cluster://HOST:PORT,…, with rediss for TLS (see DEPLOY.md). Several replicas share one. "
+            "Without it a server of this process's own is started in A2A_DATA_DIR.",
         ),
     ] = None
     data_dir: Annotated[
@@ -530,8 +531,8 @@ class Settings(BaseSettings):
             found.append("A2A_API_KEYS is not set: anybody may call, without a key. That is for development.")
         if self.store.redis_url is not None and self.store.redis_url.cluster and self.store.shards < CLUSTER_SHARDS:
             found.append(
-                f"A2A_SHARDS is {self.store.shards}: the tasks lie on no more nodes of the cluster than that, and it can "
-                f"be changed only with an empty store. {CLUSTER_SHARDS} or more spread them over all."
+                f"A2A_SHARDS is {self.store.shards}: the tasks lie on no more nodes of the cluster than that, and it "
+                f"can be changed only with an empty store. {CLUSTER_SHARDS} or more spread them over all."
             )
         return tuple(found)
 

@@ -9,9 +9,16 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `owner:H`, `owner:H:STATE` | zset   | none: rows leave with their task (`purge`), an empty zset is no key |
 | `ctx:H`, `ctx:H:STATE`     | zset   | none: as above |
 | `ready`                    | zset   | none: rows leave when a replica claims the turn or the task ends |
+| `fair`                     | hash   | none: it goes with the last row of `ready` |
+| `later`                    | zset   | none: rows leave when they are due, to `ready`, or the task ends |
 | `held:REPLICA`             | set    | none: members leave when the turn ends |
 | `dedupe:H`                 | string | A2A_DEDUPE_TTL |
 | `purge`                    | zset   | none: rows leave when the task is erased at its due time |
+| `dead`                     | zset   | none: rows leave with their letter |
+| `letter:LETTER`            | hash   | A2A_DEAD_LETTER_TTL, plus a margin |
+| `replicas`                 | hash   | none: rows leave when the replica goes or is lost; only in shard 0 |
+| `condemned`                | hash   | none: rows leave when all is recovered that the replica held; only in shard 0 |
+| `mark`                     | string | a minute: written behind what waits for replicas (A2A_STORE_REPLICAS) |
 | `a2a:shards`               | string | none: the number of shards, fixed at the first start |
 | `a2a:card:ETAG`            | string | 400 days from its last use: when this card was first published |
 """
@@ -29,13 +36,23 @@ def card(etag: str) -> str:
     return f"a2a:card:{etag}"
 
 
+def mark(shard: int) -> str:
+    """String, empty: written behind writes that wait for replicas."""
+    return f"a2a:{{{shard:x}}}:mark"
+
+
 class Keys:
     """The key names of one shard."""
 
     def __init__(self, shard: int) -> None:
         self._prefix = f"a2a:{{{shard:x}}}:"
         self.ready = f"{self._prefix}ready"
+        self.fair = f"{self._prefix}fair"
+        self.later = f"{self._prefix}later"
+        self.replicas = f"{self._prefix}replicas"
+        self.condemned = f"{self._prefix}condemned"
         self.purge = f"{self._prefix}purge"
+        self.dead = f"{self._prefix}dead"
         self.wake_prefix = f"{self._prefix}wake:"
         self.ready_channel = f"{self._prefix}readied"
 
@@ -50,6 +67,10 @@ class Keys:
     def events(self, task_id: str) -> str:
         """Sharded channel: the entries of one task as they are appended."""
         return f"{self._prefix}events:{task_id}"
+
+    def letter(self, letter_id: str) -> str:
+        """Hash: one dead letter."""
+        return f"{self._prefix}letter:{letter_id}"
 
     def held(self, replica: str) -> str:
         """Set: the tasks that `replica` runs."""

@@ -17,7 +17,7 @@ from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.pages import Cursor
 from a2a_grpc.server.store import scripts
 from a2a_grpc.server.store.keys import Keys
-from a2a_grpc.server.store.pipeline import Argument
+from a2a_grpc.server.store.link import Argument
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.scripts import Script
 from a2a_grpc.server.store.tasks import TaskStore

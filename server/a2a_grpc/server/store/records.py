@@ -36,6 +36,10 @@ class StoredTask:
     checkpoint: bytes | None
     told: int
     """The seq of the entry that brought the present status."""
+    limit: int | None
+    """How many attempts a turn has; None where the task was stored before that was said."""
+    first: int
+    """The seq of the oldest entry that the log still has: 1, unless it was too long."""
     fold: Fold
 
 
@@ -135,12 +139,11 @@ class Append:
 
 @dataclass(slots=True, kw_only=True)
 class Appended:
-    """The outcome of an append: with OK, the first entry's seq and what else the task wants of its holder."""
+    """The outcome of an append: with OK, the first entry's seq, and whether a caller wants the task canceled."""
 
     outcome: Outcome
     first: int = 0
     canceling: bool = False
-    queued: bool = False
 
 
 @dataclass(slots=True)
@@ -160,6 +163,13 @@ def origin_of(fields: Sequence[bytes]) -> Origin:
         request=a2a_pb2.SendMessageRequest.FromString(fields[3]),
         extensions=tuple(uri for uri in fields[5].decode().split(",") if uri),
     )
+
+
+def kept_origin(message: bytes | None, request: bytes | None, extensions: bytes | None) -> Origin | None:
+    """The message of a log entry that was kept aside when the log was cut."""
+    if message is None:
+        return None
+    return origin_of((b"e", message, b"r", request or b"", b"x", extensions or b""))
 
 
 def entries_of(raw: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[Event]:

@@ -21,6 +21,37 @@ class Script:
         object.__setattr__(self, "sha", sha1(self.source.encode(), usedforsecurity=False).hexdigest())
 
 
+# Turns that wait for a replica. They stand at a virtual time: a caller's next turn one after its last, and never before
+# the clock, which is where the turn stood that was claimed last. So callers are served in turn, whatever each has sent,
+# and each caller's turns in their order. `fair` holds the clock, and for each caller where its last turn stands.
+_QUEUE = """
+local function enqueue(ready, fair, id, caller, first)
+  local at = tonumber(redis.call('HGET', fair, 'clock') or 0)
+  if not first then
+    at = math.max(at, tonumber(redis.call('HGET', fair, caller) or 0)) + 1
+    redis.call('HSET', fair, caller, at)
+  end
+  redis.call('ZADD', ready, at, id)
+end
+
+local function dequeue(ready, fair, id, caller, claimed)
+  local at = redis.call('ZSCORE', ready, id)
+  if not at then return false end
+  redis.call('ZREM', ready, id)
+  if redis.call('EXISTS', ready) == 0 then
+    redis.call('DEL', fair)
+    return true
+  end
+  if claimed and tonumber(at) > tonumber(redis.call('HGET', fair, 'clock') or 0) then
+    redis.call('HSET', fair, 'clock', at)
+  end
+  if redis.call('HGET', fair, caller) == at then redis.call('HDEL', fair, caller) end
+  return true
+end
+
+local function caller_of(tenant, owner) return tenant .. '\\n' .. owner end
+"""
+
 # KEYS[1] is the task and KEYS[2] its log wherever these are used; KEYS[3..8] are the indexes of `Keys.indexes`.
 _WRITE = """
 -- `request` and `extensions` go with the last entry: what else the caller said with its message.
@@ -65,72 +96,77 @@ end
 
 CREATE = Script(
     "create",
-    _WRITE
+    _QUEUE
+    + _WRITE
     + """
--- KEYS: task log index*6 held ready dedupe
--- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel
---       request extensions entry
+-- KEYS: task log index*6 held ready fair dedupe
+-- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel limit
+--       request extensions entry begun
 -- `accepted` says who sent what; a call that was answered before finds it, with the answer behind it.
-local known = redis.call('GET', KEYS[11])
+local known = redis.call('GET', KEYS[12])
 if known then return {'KNOWN', known} end
-local claimed = ARGV[4] ~= ''
-if not claimed and redis.call('ZCARD', KEYS[10]) >= tonumber(ARGV[11]) then return {'FULL'} end
-local seq = append(0, {ARGV[15]}, 1, '', ARGV[13], ARGV[14])
+-- Where others wait, a new turn waits behind them, unless it is at work already.
+local waiting = redis.call('ZCARD', KEYS[10])
+local claimed = ARGV[4] ~= '' and (waiting == 0 or ARGV[17] == '1')
+if not claimed and waiting >= tonumber(ARGV[11]) then return {'FULL'} end
+local seq = append(0, {ARGV[16]}, 1, '', ARGV[14], ARGV[15])
 local epoch = claimed and 1 or 0
 redis.call('HSET', KEYS[1], 'tenant', ARGV[8], 'owner', ARGV[9], 'context', ARGV[10], 'state', ARGV[7],
-  'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', ARGV[4], 'attempt', epoch, 'turn', 1,
-  'queue', '', 'at', 0, 'told', seq)
+  'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', claimed and ARGV[4] or '',
+  'attempt', epoch, 'limit', ARGV[13], 'turn', 1, 'queue', '', 'at', 0, 'told', seq)
 reindex(ARGV[1], ARGV[6])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
 else
-  redis.call('ZADD', KEYS[10], ARGV[5], ARGV[1])
+  enqueue(KEYS[10], KEYS[11], ARGV[1], caller_of(ARGV[8], ARGV[9]))
   redis.call('SPUBLISH', ARGV[12], ARGV[1])
 end
-redis.call('SET', KEYS[11], table.concat({ARGV[2], 'CREATED', seq, epoch}, ' '), 'PX', ARGV[3])
+redis.call('SET', KEYS[12], table.concat({ARGV[2], 'CREATED', seq, epoch}, ' '), 'PX', ARGV[3])
 return {'CREATED', seq, epoch}
 """,
 )
 
 FOLLOW_UP = Script(
     "follow_up",
-    _WRITE
+    _QUEUE
+    + _WRITE
     + """
--- KEYS: task log index*6 held ready dedupe
--- ARGV: id accepted window replica now stamp expected new channel wake_prefix max_ready ready_channel
+-- KEYS: task log index*6 held ready fair later dedupe
+-- ARGV: id accepted window replica stamp expected new channel wake_prefix max_ready ready_channel
 --       request extensions resumed message max_queue
-local known = redis.call('GET', KEYS[11])
+local known = redis.call('GET', KEYS[13])
 if known then return {'KNOWN', known} end
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch')
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch', 'tenant', 'owner')
 if not task[1] then return {'GONE'} end
-if task[1] ~= ARGV[7] then return {'STATE', task[1]} end
-local claimed = ARGV[4] ~= ''
-local busy = task[2] ~= '' or redis.call('ZSCORE', KEYS[10], ARGV[1])
-if not busy and not claimed and redis.call('ZCARD', KEYS[10]) >= tonumber(ARGV[11]) then return {'FULL'} end
+if task[1] ~= ARGV[6] then return {'STATE', task[1]} end
+local busy = task[2] ~= '' or redis.call('ZSCORE', KEYS[10], ARGV[1]) or redis.call('ZSCORE', KEYS[12], ARGV[1])
+local waiting = redis.call('ZCARD', KEYS[10])
+local claimed = ARGV[4] ~= '' and waiting == 0
+if not busy and not claimed and waiting >= tonumber(ARGV[10]) then return {'FULL'} end
 local function accept(outcome, seq, epoch)
-  redis.call('SET', KEYS[11], table.concat({ARGV[2], outcome, seq, epoch}, ' '), 'PX', ARGV[3])
+  redis.call('SET', KEYS[13], table.concat({ARGV[2], outcome, seq, epoch}, ' '), 'PX', ARGV[3])
   return {outcome, seq, epoch}
 end
 if busy then
-  local _, waiting = string.gsub(task[4], '%d+', '')
-  if waiting >= tonumber(ARGV[17]) then return {'FULL'} end
-  local seq = append(tonumber(task[3]), {ARGV[16]}, 1, ARGV[9], ARGV[13], ARGV[14])
+  local _, queued = string.gsub(task[4], '%d+', '')
+  if queued >= tonumber(ARGV[16]) then return {'FULL'} end
+  local seq = append(tonumber(task[3]), {ARGV[15]}, 1, ARGV[8], ARGV[12], ARGV[13])
   local queue = task[4] == '' and tostring(seq) or (task[4] .. ' ' .. seq)
   redis.call('HSET', KEYS[1], 'seq', seq, 'queue', queue)
-  if task[2] ~= '' then redis.call('SPUBLISH', ARGV[10] .. task[2], ARGV[1]) end
+  if task[2] ~= '' then redis.call('SPUBLISH', ARGV[9] .. task[2], ARGV[1]) end
   return accept('QUEUED', seq, 0)
 end
 -- The resumed status comes first: it moves the question into the history before the answer joins it.
-local seq = append(tonumber(task[3]), {ARGV[15], ARGV[16]}, 1, ARGV[9], ARGV[13], ARGV[14])
+local seq = append(tonumber(task[3]), {ARGV[14], ARGV[15]}, 1, ARGV[8], ARGV[12], ARGV[13])
 local epoch = tonumber(task[5]) + (claimed and 1 or 0)
-redis.call('HSET', KEYS[1], 'state', ARGV[8], 'stamp', ARGV[6], 'seq', seq, 'turn', seq, 'epoch', epoch,
-  'holder', ARGV[4], 'attempt', claimed and 1 or 0, 'told', seq - 1)
-reindex(ARGV[1], ARGV[6])
+redis.call('HSET', KEYS[1], 'state', ARGV[7], 'stamp', ARGV[5], 'seq', seq, 'turn', seq, 'epoch', epoch,
+  'holder', claimed and ARGV[4] or '', 'attempt', claimed and 1 or 0, 'told', seq - 1)
+reindex(ARGV[1], ARGV[5])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
 else
-  redis.call('ZADD', KEYS[10], ARGV[5], ARGV[1])
-  redis.call('SPUBLISH', ARGV[12], ARGV[1])
+  enqueue(KEYS[10], KEYS[11], ARGV[1], caller_of(task[6], task[7]))
+  redis.call('SPUBLISH', ARGV[11], ARGV[1])
 end
 return accept('STARTED', seq, claimed and epoch or 0)
 """,
@@ -140,9 +176,37 @@ APPEND = Script(
     "append",
     _WRITE
     + """
+-- Drop the log up to `mark`, behind a snapshot of there. Messages that are still to be answered are kept aside.
+local function forget(mark, queue)
+  local base = redis.call('HMGET', KEYS[1], 'mark_head', 'mark_artifacts', 'turn', 'kept')
+  local fields, wanted = {'base', mark, 'base_head', base[1], 'base_artifacts', base[2]}, {}
+  for at in string.gmatch(base[3] .. ' ' .. queue, '%d+') do
+    if tonumber(at) <= mark then
+      wanted[#wanted + 1] = at
+      local entry = redis.call('XRANGE', KEYS[2], at .. '-0', at .. '-0')[1]
+      if entry then
+        for side = 1, #entry[2], 2 do
+          fields[#fields + 1] = 'kept:' .. at .. ':' .. entry[2][side]
+          fields[#fields + 1] = entry[2][side + 1]
+        end
+      end
+    end
+  end
+  for at in string.gmatch(base[4] or '', '%d+') do
+    local still = false
+    for _, one in ipairs(wanted) do still = still or one == at end
+    if not still then
+      redis.call('HDEL', KEYS[1], 'kept:' .. at .. ':e', 'kept:' .. at .. ':r', 'kept:' .. at .. ':x')
+    end
+  end
+  fields[#fields + 1] = 'kept'; fields[#fields + 1] = table.concat(wanted, ' ')
+  redis.call('HSET', KEYS[1], unpack(fields))
+  redis.call('XTRIM', KEYS[2], 'MINID', '=', (mark + 1) .. '-0')
+end
+
 -- KEYS: task log index*6 held purge
 -- ARGV: id epoch operation expected new stamp idle_only release ttl due snapshot_seq head artifacts channel row told
---       entry...
+--       keep entry...
 -- `told` counts the entries up to the last status among them.
 local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue')
 if not task[1] then return {'GONE'} end
@@ -153,11 +217,18 @@ if task[2] ~= ARGV[4] then return {'STATE', task[2]} end
 if ARGV[8] == '1' and ARGV[9] == '' and task[6] then return {'ASKED'} end
 if ARGV[7] == '1' and task[7] ~= '' then return {'QUEUED'} end
 local before = tonumber(task[3])
-local seq = append(before, ARGV, 17, ARGV[14])
+local seq = append(before, ARGV, 18, ARGV[14])
 local fields = {'seq', seq, 'operation', ARGV[2] .. ':' .. ARGV[3], 'appended', before + 1}
 local function set(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
 if ARGV[11] == tostring(before) then
   set('at', seq); set('head', ARGV[12]); set('artifacts', ARGV[13])
+  if seq >= tonumber(ARGV[17]) then
+    local mark = tonumber(redis.call('HGET', KEYS[1], 'mark') or 0)
+    if seq - mark >= tonumber(ARGV[17]) then
+      if mark > 0 then forget(mark, task[7]) end
+      set('mark', seq); set('mark_head', ARGV[12]); set('mark_artifacts', ARGV[13])
+    end
+  end
 end
 if ARGV[6] ~= '' then
   set('state', ARGV[5]); set('stamp', ARGV[6]); set('told', before + ARGV[16])
@@ -175,12 +246,13 @@ return {'OK', before + 1, task[6] or '', task[7]}
 
 CANCEL = Script(
     "cancel",
-    _WRITE
+    _QUEUE
+    + _WRITE
     + """
--- KEYS: task log index*6 ready purge held
+-- KEYS: task log index*6 ready fair later purge held
 -- ARGV: id expected new stamp channel wake_prefix over ttl due now call row entry
 -- `over` names a holder that was asked and did not answer: its turn ends without it, and `held` is what it holds.
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled')
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled', 'tenant', 'owner')
 if not task[1] then return {'GONE'} end
 if task[5] == ARGV[11] then return {'CANCELED', tonumber(task[3])} end
 if task[1] ~= ARGV[2] then return {'STATE', task[1]} end
@@ -193,24 +265,26 @@ local seq = append(tonumber(task[3]), {ARGV[13]}, 1, ARGV[5])
 redis.call('HSET', KEYS[1], 'state', ARGV[3], 'stamp', ARGV[4], 'seq', seq, 'epoch', tonumber(task[4]) + 1,
   'holder', '', 'cancel', ARGV[10], 'canceled', ARGV[11], 'told', seq)
 reindex(ARGV[1], ARGV[4])
-redis.call('ZREM', KEYS[9], ARGV[1])
-redis.call('SREM', KEYS[11], ARGV[1])
-retain(KEYS[10], ARGV[12], tonumber(ARGV[8]), ARGV[9])
+dequeue(KEYS[9], KEYS[10], ARGV[1], caller_of(task[6], task[7]))
+redis.call('ZREM', KEYS[11], ARGV[1])
+redis.call('SREM', KEYS[13], ARGV[1])
+retain(KEYS[12], ARGV[12], tonumber(ARGV[8]), ARGV[9])
 return {'CANCELED', seq}
 """,
 )
 
 CLAIM = Script(
     "claim",
-    """
--- KEYS: task held ready   ARGV: id replica call
-if redis.call('ZREM', KEYS[3], ARGV[1]) == 0 then
+    _QUEUE
+    + """
+-- KEYS: task held ready fair   ARGV: id replica call
+local task = redis.call('HMGET', KEYS[1], 'holder', 'claim', 'epoch', 'tenant', 'owner')
+if not dequeue(KEYS[3], KEYS[4], ARGV[1], caller_of(task[4] or '', task[5] or ''), true) then
   -- A claim whose answer was lost is answered again. Another one is not, not even by the holder: it would run twice.
-  local task = redis.call('HMGET', KEYS[1], 'holder', 'claim', 'epoch')
   if task[1] ~= ARGV[2] or task[2] ~= ARGV[3] then return {'LOST'} end
   return {'CLAIMED', tonumber(task[3])}
 end
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'LOST'} end
+if not task[3] then return {'LOST'} end
 redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'claim', ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'attempt', 1)
 redis.call('SADD', KEYS[2], ARGV[1])
@@ -220,17 +294,62 @@ return {'CLAIMED', redis.call('HINCRBY', KEYS[1], 'epoch', 1)}
 
 PUT_BACK = Script(
     "put_back",
-    """
--- The holder gives an unfinished turn back: another replica, or this one after a restart, runs it again.
--- KEYS: task held ready   ARGV: id epoch now ready_channel replica
-local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder')
-if task[2] ~= ARGV[5] then redis.call('SREM', KEYS[2], ARGV[1]) end
-if task[1] ~= ARGV[2] or task[2] ~= ARGV[5] then return {'FENCED'} end
+    _QUEUE
+    + """
+-- The holder gives an unfinished turn back, to be run again: at once and before all others, or at `due`.
+-- KEYS: task held ready fair later   ARGV: id epoch replica counted due ready_channel
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder', 'tenant', 'owner')
+if task[2] ~= ARGV[3] then redis.call('SREM', KEYS[2], ARGV[1]) end
+if task[1] ~= ARGV[2] or task[2] ~= ARGV[3] then return {'FENCED'} end
 redis.call('HSET', KEYS[1], 'holder', '', 'epoch', tonumber(ARGV[2]) + 1)
-redis.call('HINCRBY', KEYS[1], 'attempt', -1)
+if ARGV[4] == '0' then redis.call('HINCRBY', KEYS[1], 'attempt', -1) end
 redis.call('SREM', KEYS[2], ARGV[1])
-redis.call('ZADD', KEYS[3], ARGV[3], ARGV[1])
-redis.call('SPUBLISH', ARGV[4], ARGV[1])
+if ARGV[5] ~= '' then
+  redis.call('ZADD', KEYS[5], ARGV[5], ARGV[1])
+else
+  enqueue(KEYS[3], KEYS[4], ARGV[1], caller_of(task[3], task[4]), true)
+  redis.call('SPUBLISH', ARGV[6], ARGV[1])
+end
+return {'OK'}
+""",
+)
+
+PROMOTE = Script(
+    "promote",
+    _QUEUE
+    + """
+-- A turn whose time has come joins those that wait for a replica.
+-- KEYS: task ready fair later   ARGV: id ready_channel
+if redis.call('ZREM', KEYS[4], ARGV[1]) == 0 then return {'LOST'} end
+local task = redis.call('HMGET', KEYS[1], 'tenant', 'owner')
+if not task[1] then return {'GONE'} end
+enqueue(KEYS[2], KEYS[3], ARGV[1], caller_of(task[1], task[2]))
+redis.call('SPUBLISH', ARGV[2], ARGV[1])
+return {'OK'}
+""",
+)
+
+RECOVER = Script(
+    "recover",
+    _QUEUE
+    + """
+-- Takes a turn from a replica that was lost. One that may be run again waits for a replica, before all others. For one
+-- that may not, this replica becomes the holder, to write its end: that is one more claim, and counts as one.
+-- KEYS: task held ready fair own_held   ARGV: id epoch lost replica call default_limit ready_channel
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder', 'attempt', 'limit', 'tenant', 'owner', 'claim')
+if task[2] == ARGV[4] and task[7] == ARGV[5] then return {'CLAIMED', tonumber(task[1])} end
+if task[2] ~= ARGV[3] then redis.call('SREM', KEYS[2], ARGV[1]) end
+if task[1] ~= ARGV[2] or task[2] ~= ARGV[3] then return {'FENCED'} end
+local epoch = tonumber(ARGV[2]) + 1
+redis.call('SREM', KEYS[2], ARGV[1])
+if tonumber(task[3]) >= tonumber(task[4] or ARGV[6]) then
+  redis.call('HSET', KEYS[1], 'holder', ARGV[4], 'epoch', epoch, 'claim', ARGV[5], 'attempt', task[3] + 1)
+  redis.call('SADD', KEYS[5], ARGV[1])
+  return {'CLAIMED', epoch}
+end
+redis.call('HSET', KEYS[1], 'holder', '', 'epoch', epoch)
+enqueue(KEYS[3], KEYS[4], ARGV[1], caller_of(task[5], task[6]), true)
+redis.call('SPUBLISH', ARGV[7], ARGV[1])
 return {'OK'}
 """,
 )
@@ -270,11 +389,11 @@ READ = Script(
     """
 -- KEYS: task log   ARGV: with_artifacts
 local task = redis.call('HMGET', KEYS[1], 'tenant', 'owner', 'context', 'state', 'stamp', 'seq', 'epoch', 'holder',
-  'attempt', 'turn', 'queue', 'cancel', 'checkpoint', 'told', 'at', 'head', 'artifacts')
+  'attempt', 'turn', 'queue', 'cancel', 'checkpoint', 'told', 'at', 'head', 'artifacts', 'limit', 'base')
 if not task[1] then return false end
 if ARGV[1] == '0' then task[17] = false end
 if tonumber(task[15]) < tonumber(task[6]) then
-  task[18] = redis.call('XRANGE', KEYS[2], '(' .. task[15] .. '-0', '+')
+  task[20] = redis.call('XRANGE', KEYS[2], '(' .. task[15] .. '-0', '+')
 end
 return task
 """,
@@ -308,6 +427,46 @@ ERASE = Script(
 redis.call('DEL', KEYS[1], KEYS[2])
 for at = 3, 6 do redis.call('ZREM', KEYS[at], ARGV[1]) end
 redis.call('ZREM', KEYS[7], ARGV[2])
+return {'OK'}
+""",
+)
+
+DELETE = Script(
+    "delete",
+    _QUEUE
+    + """
+-- A task is erased whole, whatever its state: `seq` and `holder` are those that the caller knows of. Its holder is woken, to
+-- find that there is nothing to write to any more, and so are its followers.
+-- KEYS: task log held ready fair later purge index*18
+-- ARGV: id holder seq channel wake_prefix purge_row*4
+local task = redis.call('HMGET', KEYS[1], 'holder', 'tenant', 'owner')
+if not task[1] then return {'GONE'} end
+-- A message that came since is known by a key of its own, which has to go as well.
+if task[1] ~= ARGV[2] then return {'CHANGED'} end
+for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+')) do
+  if #entry[2] > 2 then return {'CHANGED'} end
+end
+redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('SREM', KEYS[3], ARGV[1])
+dequeue(KEYS[4], KEYS[5], ARGV[1], caller_of(task[2], task[3]))
+redis.call('ZREM', KEYS[6], ARGV[1])
+for at = 6, 9 do redis.call('ZREM', KEYS[7], ARGV[at]) end
+for at = 8, 25 do redis.call('ZREM', KEYS[at], ARGV[1]) end
+redis.call('SPUBLISH', ARGV[4], '0\\n')
+if task[1] ~= '' then redis.call('SPUBLISH', ARGV[5] .. task[1], ARGV[1]) end
+return {'OK'}
+""",
+)
+
+FORGET = Script(
+    "forget",
+    """
+-- KEYS: dedupe...   ARGV: id
+-- A message id may meanwhile stand for a message to another task.
+for _, key in ipairs(KEYS) do
+  local known = redis.call('GET', key)
+  if known and string.find(known, ' ' .. ARGV[1] .. ' ', 1, true) then redis.call('DEL', key) end
+end
 return {'OK'}
 """,
 )

@@ -3,9 +3,10 @@
 import asyncio
 import heapq
 import logging
+import random
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, cast
 
 from a2a_grpc.pb import a2a_pb2
@@ -15,10 +16,11 @@ from a2a_grpc.server.core.events import Event, Fold, message_added, milliseconds
 from a2a_grpc.server.core.pages import Cursor
 from a2a_grpc.server.store import keys as key_names
 from a2a_grpc.server.store import scripts
-from a2a_grpc.server.store.connections import call_pool
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.keys import Keys
-from a2a_grpc.server.store.pipeline import Argument, Pipeline
+from a2a_grpc.server.store.link import Argument
+from a2a_grpc.server.store.opening import open_nodes
+from a2a_grpc.server.store.pipeline import Calls
 from a2a_grpc.server.store.records import (
     Append,
     Appended,
@@ -30,8 +32,10 @@ from a2a_grpc.server.store.records import (
     Scope,
     StoredTask,
     entries_of,
+    kept_origin,
     origin_of,
 )
+from a2a_grpc.server.store.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +43,8 @@ _CARD_KEPT_MS = 400 * 86_400_000
 _OLDEST_SERVER = (7, 0)
 # Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it.
 _MAX_QUEUE = 100
+# So many entries are folded before others get their turn.
+_FOLD_PAGE = 1000
 
 
 class TaskStore:
@@ -48,18 +54,35 @@ class TaskStore:
     """
 
     def __init__(
-        self, url: str, *, replica: str, shards: int, timeout: float, task_ttl: float, patience: float, max_ready: int
+        self,
+        url: str,
+        *,
+        replica: str,
+        shards: int,
+        timeout: float,
+        task_ttl: float,
+        patience: float,
+        max_ready: int,
+        log_events: int,
+        store_replicas: int = 0,
     ) -> None:
-        """`timeout`, `task_ttl` and `patience` in seconds; `replica` names this process and no other, ever."""
+        """`timeout`, `task_ttl` and `patience` in seconds; `replica` names this process and no other, ever.
+
+        A write is acknowledged when so many `store_replicas` of the store have it.
+
+        At least `log_events` entries of a log are kept; of a longer one the oldest go.
+        """
         self.replica = replica
         self.shards = shards
         self._patience = max(patience, timeout)
         self._task_ttl_ms = int(task_ttl * 1000)
         self._max_ready = max_ready
-        self._pool = call_pool(url)
-        self._pipeline = Pipeline(self._pool, timeout)
-        self._reads = Pipeline(self._pool, timeout)
+        self._log_events = log_events
+        self.nodes = open_nodes(url, timeout=timeout, replicas=store_replicas)
+        self._pipeline = self.nodes.calls
+        self._reads = self.nodes.reads
         self._keys = [Keys(shard) for shard in range(shards)]
+        self.registry = Registry(self._pipeline, self._keys[0].replicas, self._keys[0].condemned, replica)
 
     async def check(self) -> None:
         """See that the store answers, is recent enough, and holds this number of shards (set at the first start).
@@ -67,19 +90,23 @@ class TaskStore:
         Raises:
             StoreMisconfiguredError: another number of shards, or a server before Redis 7.0.
         """
-        info = await self._pipeline.command("INFO", "server")
-        found = re.search(r"^redis_version:(([0-9]+)\.([0-9]+).*?|.*?)\r?$", info.decode(), re.MULTILINE)
-        version = found[1] if found else "of no version"
-        if not found or not found[2] or (int(found[2]), int(found[3])) < _OLDEST_SERVER:
-            raise StoreMisconfiguredError(
-                f"the store is Redis {version}; sharded pub/sub needs Redis 7.0 or Valkey 7.2, or later"
-            )
-        await self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX")
+        await self.ping()
+        for home in self.nodes.homes():
+            await self._check_version(home)
         stored = int(await self._pipeline.command("GET", key_names.SHARDS))
         if stored != self.shards:
             raise StoreMisconfiguredError(
                 f"this store was started with A2A_SHARDS={stored}, this process has {self.shards}: "
                 f"task ids carry their shard, so set A2A_SHARDS={stored} or use an empty store"
+            )
+
+    async def _check_version(self, home: str) -> None:
+        info = await self.nodes.at(home, "INFO", "server")
+        found = re.search(r"^redis_version:(([0-9]+)\.([0-9]+).*?|.*?)\r?$", info.decode(), re.MULTILINE)
+        version = found[1] if found else "of no version"
+        if not found or not found[2] or (int(found[2]), int(found[3])) < _OLDEST_SERVER:
+            raise StoreMisconfiguredError(
+                f"the store is Redis {version}; sharded pub/sub needs Redis 7.0 or Valkey 7.2, or later"
             )
 
     async def ping(self) -> None:
@@ -88,8 +115,17 @@ class TaskStore:
 
     async def close(self) -> None:
         """Close the connections; what is under way is given up."""
-        await self._pipeline.close()
-        await self._reads.close()
+        await self.nodes.close()
+
+    @property
+    def pipeline(self) -> Calls:
+        """What the other parts of the store send their calls through."""
+        return self._pipeline
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a step waits through an outage where nobody waits for its answer."""
+        return self._patience
 
     def keys_of(self, task_id: str) -> Keys:
         """The key names of the shard that holds the task `task_id`, which must be one that this store made."""
@@ -103,6 +139,10 @@ class TaskStore:
         """An id for a new task, in the shard where the same message would go again."""
         return ids.new_task_id(self._shard_for(scope, message_id))
 
+    def home_of(self, scope: Scope, message_id: str) -> Keys:
+        """The key names of the shard where the message `message_id` would begin a task."""
+        return self._keys[self._shard_for(scope, message_id)]
+
     def _shard_for(self, scope: Scope, message_id: str) -> int:
         if self.shards == 1:
             return 0
@@ -111,9 +151,21 @@ class TaskStore:
     # -- steps -------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, entry: a2a_pb2.StreamResponse, scope: Scope, origin: Origin, dedupe: Dedupe, *, claim: bool
+        self,
+        entry: a2a_pb2.StreamResponse,
+        scope: Scope,
+        origin: Origin,
+        dedupe: Dedupe,
+        *,
+        claim: bool,
+        limit: int,
+        begun: bool = False,
     ) -> Placed:
-        """Store the new task in `entry`, run by this replica (`claim`) or waiting for one."""
+        """Store the new task in `entry`, run by this replica (`claim`) or waiting for one.
+
+        Where others wait already it waits behind them, whatever `claim` says, unless its turn has `begun`. `limit` is
+        how many attempts each of its turns has.
+        """
         task = entry.task
         keys, now = self.keys_of(task.id), now_ms()
         state = task.status.state
@@ -126,6 +178,7 @@ class TaskStore:
                 *keys.indexes(scope.tenant, scope.owner, task.context_id, state, state),
                 keys.held(self.replica),
                 keys.ready,
+                keys.fair,
                 keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
             ],
             [
@@ -141,8 +194,10 @@ class TaskStore:
                 task.context_id,
                 self._max_ready,
                 keys.ready_channel,
+                limit,
                 *origin.packed(),
                 entry.SerializeToString(),
+                int(begun),
             ],
         )
         return _placed(reply, task.id, dedupe)
@@ -161,8 +216,11 @@ class TaskStore:
         `resumed` is the status that a parked task takes. STATE and GONE mean that `stored` is out
         of date, FULL that too much waits already, for a replica or for the task.
         """
-        task_id, scope, keys, now = stored.task_id, stored.scope, self.keys_of(stored.task_id), now_ms()
+        task_id, scope, keys = stored.task_id, stored.scope, self.keys_of(stored.task_id)
         status = resumed.status_update.status
+        known = await self._reserve(scope, dedupe, task_id)
+        if known is not None and known.digest != dedupe.digest:
+            return known
         reply = await self._pipeline.script(
             scripts.FOLLOW_UP,
             [
@@ -171,6 +229,8 @@ class TaskStore:
                 *keys.indexes(scope.tenant, scope.owner, stored.context, stored.state, status.state),
                 keys.held(self.replica),
                 keys.ready,
+                keys.fair,
+                keys.later,
                 keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
             ],
             [
@@ -178,7 +238,6 @@ class TaskStore:
                 f"{dedupe.call_id} {dedupe.digest} {task_id}",
                 dedupe.window_ms,
                 self.replica if claim else "",
-                now,
                 milliseconds(status.timestamp),
                 stored.state,
                 status.state,
@@ -192,7 +251,31 @@ class TaskStore:
                 _MAX_QUEUE,
             ],
         )
-        return _placed(reply, task_id, dedupe)
+        placed = _placed(reply, task_id, dedupe)
+        if placed.outcome in {Outcome.FULL, Outcome.GONE} and known is None:
+            await self._release(scope, dedupe, task_id)
+        return placed
+
+    async def _reserve(self, scope: Scope, dedupe: Dedupe, task_id: str) -> Placed | None:
+        """See to it that a message id means one thing also where its task is in another shard than it would begin one.
+
+        None where it was not known there yet, and in the shard of the task it is looked up by the script itself.
+        """
+        home = self._keys[self._shard_for(scope, dedupe.message_id)]
+        if home is self.keys_of(task_id):
+            return None
+        key = home.dedupe(scope.tenant, scope.owner, dedupe.message_id)
+        entry = f"{dedupe.call_id} {dedupe.digest} {task_id} {Outcome.KNOWN.value} 0 0"
+        found = await self._pipeline.command("SET", key, entry, "NX", "GET", "PX", dedupe.window_ms)
+        if found is None or found.startswith(dedupe.call_id.encode()):
+            return None
+        return _placed([b"KNOWN", found], "", dedupe)
+
+    async def _release(self, scope: Scope, dedupe: Dedupe, task_id: str) -> None:
+        """Take back what `_reserve` noted: the message was not accepted."""
+        home = self._keys[self._shard_for(scope, dedupe.message_id)]
+        if home is not self.keys_of(task_id):
+            await self._pipeline.command("DEL", home.dedupe(scope.tenant, scope.owner, dedupe.message_id))
 
     async def append(self, step: Append) -> Appended:
         """Write the holder's entries; waits through an outage of the store for as long as the patience lasts."""
@@ -226,6 +309,7 @@ class TaskStore:
                 if step.terminal
                 else "",
                 step.told,
+                self._log_events,
                 *step.entries,
             ],
             self._patience,
@@ -233,7 +317,7 @@ class TaskStore:
         outcome = _outcome(reply)
         if outcome is not Outcome.OK:
             return Appended(outcome=outcome)
-        return Appended(outcome=outcome, first=reply[1], canceling=bool(reply[2]), queued=bool(reply[3]))
+        return Appended(outcome=outcome, first=reply[1], canceling=bool(reply[2]))
 
     async def take(self, task_id: str, epoch: int, operation: int) -> tuple[Outcome, int]:
         """The holder takes the next waiting message: TOOK and its seq, or NONE."""
@@ -256,6 +340,8 @@ class TaskStore:
                 keys.log(task_id),
                 *keys.indexes(scope.tenant, scope.owner, stored.context, stored.state, status.state),
                 keys.ready,
+                keys.fair,
+                keys.later,
                 keys.purge,
                 keys.held(over or self.replica),
             ],
@@ -282,19 +368,61 @@ class TaskStore:
         keys = self.keys_of(task_id)
         reply = await self._pipeline.script(
             scripts.CLAIM,
-            [keys.task(task_id), keys.held(self.replica), keys.ready],
+            [keys.task(task_id), keys.held(self.replica), keys.ready, keys.fair],
             [task_id, self.replica, call_id or ids.new_id()],
         )
         return reply[1] if _outcome(reply) is Outcome.CLAIMED else None
 
-    async def put_back(self, task_id: str, epoch: int) -> None:
-        """Give an unfinished turn back to the ready queue; no attempt is counted."""
+    async def put_back(self, task_id: str, epoch: int, *, counted: bool = False, due_ms: int | None = None) -> None:
+        """Give an unfinished turn back, to be run before all others, or not before `due_ms` (ms since 1970).
+
+        `counted`: the attempt stays one of those that the turn has.
+        """
         keys = self.keys_of(task_id)
         await self._pipeline.script(
             scripts.PUT_BACK,
-            [keys.task(task_id), keys.held(self.replica), keys.ready],
-            [task_id, epoch, now_ms(), keys.ready_channel, self.replica],
+            [keys.task(task_id), keys.held(self.replica), keys.ready, keys.fair, keys.later],
+            [
+                task_id,
+                epoch,
+                self.replica,
+                int(counted),
+                "" if due_ms is None else due_ms,
+                keys.ready_channel,
+            ],
         )
+
+    async def promote(self, count: int = 100) -> None:
+        """Let the turns whose time has come wait for a replica like others."""
+        lines = await asyncio.gather(
+            *(
+                self._pipeline.command("ZRANGE", keys.later, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
+                for keys in self._keys
+            )
+        )
+        for keys, due in zip(self._keys, lines, strict=True):
+            for task_id in due:
+                await self._pipeline.script(
+                    scripts.PROMOTE,
+                    [keys.task(task_id.decode()), keys.ready, keys.fair, keys.later],
+                    [task_id, keys.ready_channel],
+                )
+
+    async def recover(
+        self, task_id: str, epoch: int, lost: str, *, default_limit: int, call_id: str = ""
+    ) -> int | None:
+        """Take a turn from a replica that was lost, to be run again, by anybody.
+
+        Where no attempt is left it is claimed by this replica, to write its end: the fencing epoch then, else None.
+        `default_limit` is for tasks that do not say how many attempts a turn has.
+        """
+        keys = self.keys_of(task_id)
+        reply = await self._pipeline.script(
+            scripts.RECOVER,
+            [keys.task(task_id), keys.held(lost), keys.ready, keys.fair, keys.held(self.replica)],
+            [task_id, epoch, lost, self.replica, call_id or ids.new_id(), default_limit, keys.ready_channel],
+        )
+        return reply[1] if _outcome(reply) is Outcome.CLAIMED else None
 
     async def checkpoint(self, task_id: str, epoch: int, checkpoint: bytes) -> Outcome:
         """Keep `checkpoint` with the task for a later attempt or turn."""
@@ -337,9 +465,36 @@ class TaskStore:
 
     async def origin(self, task_id: str, seq: int, *, patient: bool = False) -> Origin | None:
         """The message that the entry `seq` of a task's log brought; None where the task was erased."""
-        at, limit = f"{seq}-0", self._patience if patient else None
-        found = await self._reads.command("XRANGE", self.keys_of(task_id).log(task_id), at, at, timeout=limit)
-        return origin_of(found[0][1]) if found else None
+        keys, at, limit = self.keys_of(task_id), f"{seq}-0", self._patience if patient else None
+        found = await self._reads.command("XRANGE", keys.log(task_id), at, at, timeout=limit)
+        if found:
+            return origin_of(found[0][1])
+        kept = (f"kept:{seq}:{side}" for side in "erx")
+        return kept_origin(*await self._reads.command("HMGET", keys.task(task_id), *kept, timeout=limit))
+
+    async def as_of(self, task_id: str, seq: int) -> Fold | None:
+        """The task as it stood after the entry `seq`; None where that is not kept any more, or has not come yet."""
+        keys = self.keys_of(task_id)
+        while True:
+            base, head, artifacts = await self._reads.command(
+                "HMGET", keys.task(task_id), "base", "base_head", "base_artifacts"
+            )
+            at = int(base or 0)
+            if seq < max(at, 1):
+                return None
+            fold = Fold.from_bytes(head or b"", artifacts or b"")
+            while at < seq:
+                events = await self.log(task_id, at, min(seq - at, _FOLD_PAGE))
+                if not events or events[0].seq != at + 1:
+                    break
+                for event in events:
+                    fold.apply(event.response)
+                at = events[-1].seq
+            else:
+                return fold
+            if await self._reads.command("HGET", keys.task(task_id), "base") == base:
+                return None
+            # The log was cut meanwhile.
 
     async def page(
         self, scope: Scope, context: str, state: int, since_ms: int | None, cursor: Cursor | None, limit: int
@@ -367,25 +522,25 @@ class TaskStore:
         return Page([(task_id, stamp) for stamp, task_id in merged], sum(total for total, _ in replies))
 
     async def waiting(self, count: int) -> list[str]:
-        """Up to `count` tasks whose turns wait for a replica, first come first whatever their shard."""
-        now = now_ms()
+        """Up to `count` tasks whose turns wait for a replica, those that are due first from every shard in turn."""
         lines = await asyncio.gather(
-            *(
-                self._pipeline.command("ZRANGE", keys.ready, "-inf", now, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
-                for keys in self._keys
-            )
+            *(self._pipeline.command("ZRANGE", keys.ready, 0, count - 1) for keys in self._keys)
         )
-        due = sorted(
-            (int(score), task_id) for line in lines for task_id, score in zip(line[::2], line[1::2], strict=True)
-        )
-        return [task_id.decode() for _, task_id in due[:count]]
+        # Replicas that look at the same time should not all begin with the same shard.
+        random.shuffle(lines)
+        in_turn = (task_id for rank in zip_longest(*lines) for task_id in rank if task_id is not None)
+        return [task_id.decode() for task_id in islice(in_turn, count)]
 
-    async def held(self) -> list[str]:
-        """The tasks this replica holds."""
+    async def held(self, replica: str = "") -> list[str]:
+        """The tasks that `replica` (default: this one) holds."""
         replies = await asyncio.gather(
-            *(self._pipeline.command("SMEMBERS", keys.held(self.replica)) for keys in self._keys)
+            *(self._pipeline.command("SMEMBERS", keys.held(replica or self.replica)) for keys in self._keys)
         )
         return [task_id.decode() for found in replies for task_id in found]
+
+    async def exists(self, task_id: str) -> bool:
+        """Whether there is a task of this id, which must be one that this store made."""
+        return bool(await self._pipeline.command("EXISTS", self.keys_of(task_id).task(task_id)))
 
     async def holder(self, task_id: str) -> tuple[str, int] | None:
         """Who holds a task (or ""), and its epoch; None where there is no such task."""
@@ -441,7 +596,7 @@ def _placed(reply: list[bytes | int], task_id: str, dedupe: Dedupe) -> Placed:
 def _stored(task_id: str, reply: list[Any]) -> StoredTask:
     """The task in the reply of the script `read`: what every task has, what some have (or None), and the log's tail."""
     tenant, owner, context, state, _, seq, epoch, holder, attempt, turn, queue, *some = reply
-    cancel, checkpoint, told, _, head, artifacts, *tail = some
+    cancel, checkpoint, told, _, head, artifacts, limit, base, *tail = some
     fold = Fold.from_bytes(head or b"", artifacts or b"")
     if tail:
         for event in entries_of(tail[0]):
@@ -460,5 +615,7 @@ def _stored(task_id: str, reply: list[Any]) -> StoredTask:
         canceling=cancel is not None,
         checkpoint=checkpoint,
         told=int(told),
+        limit=None if limit is None else int(limit),
+        first=1 if base is None else int(base) + 1,
         fold=fold,
     )

@@ -1,0 +1,145 @@
+"""The replicas that share a store: who is there, who was lost, and whose turns are to be recovered.
+
+Every replica says a few times within the lease that it is there. The store's clock dates each word, so that the clocks
+of the replicas don't have to agree. A replica that was silent for too long is condemned: it may not come back under its
+name before what it held is recovered.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.store.pipeline import Calls
+from a2a_grpc.server.store.scripts import Script
+
+_BEAT = Script(
+    "beat",
+    """
+-- KEYS: replicas condemned   ARGV: name about enters
+-- Who was condemned, or is not known any more, hears it; with `enters` it is taken in (anew).
+local time = redis.call('TIME')
+local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
+if ARGV[3] == '1' then
+  if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then return {'CONDEMNED'} end
+elseif redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  return {'CONDEMNED'}
+end
+redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[2])
+return {'OK', now, redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}
+""",
+)
+
+_CONDEMN = Script(
+    "condemn",
+    """
+-- KEYS: replicas condemned   ARGV: name beat
+-- Only if it has said nothing since.
+local row = redis.call('HGET', KEYS[1], ARGV[1])
+if not row or string.match(row, '^%d+') ~= ARGV[2] then return {'ALIVE'} end
+local time = redis.call('TIME')
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000)))
+return {'OK'}
+""",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRow:
+    """One replica that is there."""
+
+    name: str
+    beat_ms: int
+    """When it was last heard of, by the store's clock."""
+    started_ms: int
+    turns: int
+    """How many turns it runs."""
+    max_turns: int
+    version: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Roll:
+    """Who is there and who was lost, as of `now_ms` by the store's clock."""
+
+    now_ms: int
+    replicas: list[ReplicaRow] = field(default_factory=list)
+    condemned: dict[str, int] = field(default_factory=dict)
+    """Since when, by the store's clock."""
+
+
+class Registry:
+    """The list of replicas, with this one's place in it. All methods raise StoreUnavailableError."""
+
+    def __init__(self, pipeline: Calls, replicas: str, condemned: str, name: str) -> None:
+        """`replicas` and `condemned` are keys of one shard; `name` is that of this process and of no other, ever."""
+        self.name = name
+        self._pipeline = pipeline
+        self._keys = [replicas, condemned]
+        self._version = version("a2a-grpc")
+        self._started_ms = now_ms()
+
+    async def beat(self, turns: int, max_turns: int, *, enters: bool) -> Roll | None:
+        """Say that this replica is there; None where others have taken it for lost.
+
+        `enters` for the first time, and to come back when everything it held was recovered.
+        """
+        about = orjson.dumps(
+            {"started": self._started_ms, "turns": turns, "max_turns": max_turns, "version": self._version}
+        )
+        reply = await self._pipeline.script(_BEAT, self._keys, [self.name, about, "1" if enters else "0"])
+        return None if reply[0] == b"CONDEMNED" else _roll(int(reply[1]), reply[2], reply[3])
+
+    async def roll(self) -> Roll:
+        """Who is there, without saying anything. For onlookers: the age of a beat is by this machine's clock."""
+        found = await self._pipeline.command("HGETALL", self._keys[0])
+        lost = await self._pipeline.command("HGETALL", self._keys[1])
+        return _roll(time.time_ns() // 1_000_000, found, lost)
+
+    async def replicas(self) -> list[ReplicaRow]:
+        """The replicas that are there, by name."""
+        return sorted((await self.roll()).replicas, key=lambda row: row.name)
+
+    async def condemn(self, row: ReplicaRow) -> bool:
+        """Take a replica for lost; False where it was heard of after `row`."""
+        reply = await self._pipeline.script(_CONDEMN, self._keys, [row.name, row.beat_ms])
+        return bool(reply[0] == b"OK")
+
+    async def condemned_since(self, name: str) -> int | None:
+        """Since when `name` is taken for lost (ms by the store's clock), or None."""
+        found = await self._pipeline.command("HGET", self._keys[1], name)
+        return None if found is None else int(found)
+
+    async def acquit(self, name: str) -> None:
+        """Everything that `name` held was recovered."""
+        await self._pipeline.command("HDEL", self._keys[1], name)
+
+    async def leave(self) -> None:
+        """This replica holds nothing any more and goes."""
+        await self._pipeline.command("HDEL", self._keys[0], self.name)
+
+
+def _roll(now: int, replicas: Sequence[bytes], condemned: Sequence[bytes]) -> Roll:
+    return Roll(
+        now_ms=now,
+        replicas=[_row(name, row) for name, row in zip(replicas[::2], replicas[1::2], strict=True)],
+        condemned={name.decode(): int(since) for name, since in zip(condemned[::2], condemned[1::2], strict=True)},
+    )
+
+
+def _row(name: bytes, row: bytes) -> ReplicaRow:
+    beat, _, text = row.partition(b" ")
+    about: dict[str, Any] = orjson.loads(text)
+    return ReplicaRow(
+        name=name.decode(),
+        beat_ms=int(beat),
+        started_ms=about["started"],
+        turns=about["turns"],
+        max_turns=about["max_turns"],
+        version=about["version"],
+    )
