@@ -14,6 +14,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.records import StoredTask
 from a2a_grpc.server.store.tail import unpack
 from a2a_grpc.server.store.tasks import TaskStore
+from tests.store.pens import Pen
 from tests.support.lossy import lossy
 from tests.support.places import open_place, take
 from tests.support.servers import StoreServer
@@ -21,22 +22,6 @@ from tests.support.tasks import chunk, create, dedupe, open_store, origin, read,
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-
-
-class Pen:
-    """Writes chunks to a task as its holder."""
-
-    def __init__(self, store: TaskStore, stored: StoredTask) -> None:
-        self.store = store
-        self.stored = stored
-        self.operation = 0
-        self.seq = stored.seq
-
-    async def write(self, count: int = 1) -> None:
-        self.operation += 1
-        entries = [chunk(self.stored, f"{self.seq + at}") for at in range(count)]
-        appended = await self.store.append(step(self.stored, self.operation, *entries))
-        self.seq = appended.first + count - 1
 
 
 async def log_of(store: TaskStore, task_id: str) -> list[Event]:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import redis
 
@@ -31,13 +32,13 @@ class ClusterSet:
         masters, replicas = self.nodes[: self._masters], self.nodes[self._masters :]
         for at, node in enumerate(masters):
             first, end = SLOTS * at // len(masters), SLOTS * (at + 1) // len(masters)
-            _ask(node, "ADDSLOTSRANGE", first, end - 1)
+            self.ask(node, "ADDSLOTSRANGE", first, end - 1)
         for at, node in enumerate(self.nodes):
-            _ask(node, "SET-CONFIG-EPOCH", at + 1)
-            _ask(self.nodes[0], "MEET", "127.0.0.1", node.port, node.bus)
+            self.ask(node, "SET-CONFIG-EPOCH", at + 1)
+            self.ask(self.nodes[0], "MEET", "127.0.0.1", node.port, node.bus)
         wait_for(lambda: all(len(self._view(node)) == len(self.nodes) for node in self.nodes), "all nodes have met")
         for node, master in zip(replicas, masters, strict=True):
-            _ask(node, "REPLICATE", _ask(master, "MYID").decode())
+            self.ask(node, "REPLICATE", self.id_of(master))
         self.wait_steady()
 
     def wait_steady(self) -> None:
@@ -46,9 +47,7 @@ class ClusterSet:
 
     def _steady(self) -> bool:
         for node in self.nodes:
-            info = _ask(node, "INFO")
-            state = info["cluster_state"] if isinstance(info, dict) else info.decode()
-            if state != "ok" and "cluster_state:ok" not in state:
+            if node.client.cluster("INFO")["cluster_state"] != "ok":
                 return False
             replication = node.replication()
             if replication["role"] == "slave" and replication["master_link_status"] != "up":
@@ -59,8 +58,7 @@ class ClusterSet:
         return all(view == views[0] for view in views) and sum(views[0].values()) == self._masters
 
     def _view(self, node: Node) -> list[list[str]]:
-        raw = redis.Redis.execute_command(node.client, "CLUSTER", "NODES")  # type: ignore[no-untyped-call]
-        return [line.split(" ") for line in raw.decode().splitlines()]
+        return [line.split(" ") for line in self.ask(node, "NODES").decode().splitlines()]
 
     def master_of(self, key: str) -> Node:
         """Who owns the slot of `key`, as the first node that answers sees it."""
@@ -77,6 +75,14 @@ class ClusterSet:
                             return next(one for one in self.nodes if one.port == port)
         raise AssertionError(f"nobody owns the slot of {key}")
 
+    def ask(self, node: Node, *words: str | int) -> Any:
+        """What `node` answers to CLUSTER and `words`, as it is."""
+        return node.client.execute_command("CLUSTER", *words)  # type: ignore[no-untyped-call]
+
+    def id_of(self, node: Node) -> str:
+        """What the nodes call `node`."""
+        return str(self.ask(node, "MYID").decode())
+
     def repair(self) -> None:
         """Brings back whatever a test killed or stopped."""
         for node in self.nodes:
@@ -85,12 +91,6 @@ class ClusterSet:
             else:
                 node.start()
         self.wait_steady()
-
-
-def _ask(node: Node, *words: str | int) -> bytes:
-    # As typed: the client would take CLUSTER commands apart.
-    answer: bytes = redis.Redis.execute_command(node.client, "CLUSTER", *words)  # type: ignore[no-untyped-call]
-    return answer
 
 
 @contextlib.contextmanager

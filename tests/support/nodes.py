@@ -23,7 +23,10 @@ class Node:
     """One server or sentinel. Port, data and configuration stay the same over `kill` and `start`."""
 
     def __init__(self, binary: Path, port: int, arguments: Sequence[str], conf: str = "", bus: int = 0) -> None:
-        """`bus` is the port for other nodes of a cluster; `conf` is a configuration file that the server may write to; `arguments` come after it."""
+        """`bus` is the port for other nodes of a cluster.
+
+        `conf` is a configuration file that the server may write to; `arguments` come after it.
+        """
         self.port, self.bus = port, bus
         self.address = f"127.0.0.1:{port}"
         self._home = Path(tempfile.mkdtemp(prefix=f"a2a-test-node-{port}-"))
