@@ -16,7 +16,7 @@ from tests.support.servers import KINDS, ServerKind
 
 # May be repeated, and writes nothing then.
 ONCE = Script(
-    "once", "if redis.call('SETNX', KEYS[1], ARGV[1]) == 0 then return redis.call('GET', KEYS[1]) end return 'new'"
+    "once", "if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then return 'new' end return redis.call('GET', KEYS[1])"
 )
 TIMEOUT = 0.6
 
@@ -49,6 +49,7 @@ def two(request: pytest.FixtureRequest) -> Iterator[Two]:
     with contextlib.ExitStack() as stack:
         start_all((server, replica), stack)
         wait_for(lambda: replica.replication().get("master_link_status") == "up", "the replica follows")
+        wait_for(lambda: server.client.wait(1, 1000) == 1, "the server counts it")
         yield Two(server, replica)
 
 
@@ -110,7 +111,7 @@ async def test_more_replicas_than_there_are_acknowledge_nothing(two: Two) -> Non
 
 async def test_a_cut_connection_loses_neither_calls_nor_answers(two: Two) -> None:
     async with opened(two, 1, 3.0) as nodes:
-        for cut in range(5):
+        for cut in range(20):
             calls = [nodes.calls.script(ONCE, [f"cut-{cut}-{at}"], ["x"]) for at in range(100)]
             await asyncio.sleep(0)
             two.server.client.client_kill_filter(_type="normal", skipme=True)

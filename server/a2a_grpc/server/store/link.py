@@ -71,11 +71,12 @@ class Link(asyncio.Protocol):
 
     def _write(self) -> None:
         self._writing = False
-        if self._before_write is not None:
-            self._out.append(self._before_write())
         out, self._out = self._out, []
-        if self._transport is not None:
-            self._transport.write(b"".join(out))
+        if self._transport is None or self._aborted:
+            return  # its owner has taken them back
+        if self._before_write is not None:
+            out.append(self._before_write())
+        self._transport.write(b"".join(out))
 
     def data_received(self, data: bytes) -> None:
         """Hand out the replies that are complete."""
