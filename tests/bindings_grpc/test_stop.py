@@ -73,8 +73,9 @@ async def test_who_watches_is_told_before_the_server_leaves() -> None:
         stub: Any = HealthStub(channel)
         watching = stub.Watch(HealthCheckRequest(service=A2A_SERVICE))
         assert (await watching.read()).status == HealthCheckResponse.SERVING
-        stopping = asyncio.create_task(server.stop(1))
+        leaving = asyncio.create_task(server.leave())
         assert (await watching.read()).status == HealthCheckResponse.NOT_SERVING
         assert await A2AServiceStub(channel).GetTask(GET) == a2a_pb2.Task()
-        assert not stopping.done()
-        await stopping
+        assert not leaving.done()
+        await leaving
+        await server.end()

@@ -22,7 +22,7 @@ import httpx
 import pytest
 
 from tests.docs.documents import ROOT, Block, blocks
-from tests.support.replica import READY_TIMEOUT, Replica, _free_ports, replica
+from tests.support.replica import READY_TIMEOUT, Replica, free_ports, replica
 from tests.support.servers import StoreServer
 from tests.support.waiting import wait_until
 
@@ -207,7 +207,7 @@ async def ready(client: httpx.AsyncClient, port: str) -> bool:
 
 async def test_two_replicas(one_store_server: StoreServer) -> None:
     start, send, go_on = (block.text for block in under("Two replicas"))
-    ports = {port: str(free) for port, free in zip(("50051", "50052", "8080", "8081"), _free_ports(4), strict=True)}
+    ports = {port: str(free) for port, free in zip(("50051", "50052", "8080", "8081"), free_ports(4), strict=True)}
     start, send, go_on = (
         re.sub(r"\b(50051|50052|8080|8081)\b", lambda found: ports[found[0]], text) for text in (start, send, go_on)
     )

@@ -144,13 +144,13 @@ def test_an_agent_that_cannot_be_published_is_told_what_it_lacks(tmp_path: Path)
 
 def test_a_store_that_is_named_wrongly_is_told_and_its_password_is_not(tmp_path: Path) -> None:
     expected = {
-        "nonsense": "it must begin with redis://, rediss:// or unix://",
+        "nonsense": "it must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
         "redis://": "it names no host; write for example redis://localhost:6379/0",
         "redis://host:many": "it is not a URL",
         "redis://u:pa55@host/path": "only the number of a database may follow",
         "redis://u:pa55/word@host:1": "must be written as %2F",
         "unix://": "needs the path of the socket",
-        "redis+sentinel://u:pa55@host": "Sentinel is not supported yet",
+        "redis+sentinel://u:pa55@host": "after the last sentinel must follow the name that they give the master",
         "redis://u:pa55@host?socket_timeout=1": "has the option socket_timeout, which this service does not take",
         "redis://u:pa55@host?db=first": "A2A_REDIS_URL cannot be used: Invalid value for 'db'",
         "redis://u:pa55@host?ssl_ca_certs=/ca.pem": "ssl_… belongs to rediss://",

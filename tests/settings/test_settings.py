@@ -468,6 +468,14 @@ def test_patience_below_one_call_is_refused() -> None:
     assert load({"A2A_STORE_TIMEOUT": "5", "A2A_STORE_PATIENCE": "0"}).store.patience == 0
 
 
+def test_a_drain_without_time_to_give_back_is_refused() -> None:
+    assert problem(A2A_DRAIN_DELAY="5", A2A_DRAIN_GRACE="23") == (
+        "A2A_DRAIN_DELAY (5 s) and A2A_DRAIN_GRACE (23 s) together leave nothing of A2A_DRAIN_TIMEOUT (28 s) for "
+        "giving back what still runs then. Raise the last, or lower one of the others."
+    )
+    assert load({"A2A_DRAIN_DELAY": "5", "A2A_DRAIN_GRACE": "22"}).drain.timeout == 28
+
+
 def test_words_may_be_in_capitals() -> None:
     assert load({"A2A_LOG_LEVEL": "DEBUG", "A2A_LOG_FORMAT": "JSON"}).process.log_level == "debug"
 

@@ -1,13 +1,11 @@
-"""What goes on in the background of a service, from the first try to reach its store to the last signal."""
+"""What goes on in the background of a service: reaching and watching its store, retention, threads."""
 
 import asyncio
-import contextlib
 import gc
 import logging
-import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from a2a_grpc.server.core.readiness import Readiness
@@ -124,32 +122,3 @@ async def part(workers: ThreadPoolExecutor) -> list[str]:
         *(task.get_name() for task in tasks if not task.done()),
         *(thread.name for thread in threads if thread.is_alive()),
     ]
-
-
-@contextlib.contextmanager
-def stop_signals() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM or SIGINT sets. The second signal ends the process at once, as does any after the block.
-
-    The handlers are the interpreter's and not the loop's: those would wait for an agent that blocks the loop.
-    """
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-
-    def to_default() -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-
-    def begin(number: signal.Signals) -> None:
-        log.info("%s: stopping; another signal ends the process at once", number.name)
-        stopped.set()
-
-    def stop(number: int, _: object) -> None:
-        to_default()
-        loop.call_soon_threadsafe(begin, signal.Signals(number))
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    try:
-        yield stopped
-    finally:
-        to_default()

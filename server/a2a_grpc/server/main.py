@@ -5,7 +5,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.router import Router
 from a2a_grpc.server.bindings.grpc.admin_server import AdminServer
 from a2a_grpc.server.bindings.grpc.admin_service import AdminService
-from a2a_grpc.server.bindings.grpc.server import Keepalive, create_server
+from a2a_grpc.server.bindings.grpc.server import ConnectionAge, GrpcServer, Keepalive, create_server
 from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.calls import steps
@@ -35,6 +35,7 @@ from a2a_grpc.server.card.published import CardSource, PublishedCard, publish
 from a2a_grpc.server.card.validation import validate
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
 from a2a_grpc.server.lifecycle import (
@@ -42,7 +43,6 @@ from a2a_grpc.server.lifecycle import (
     part,
     purge_forever,
     spare_the_collector,
-    stop_signals,
     worker_threads,
 )
 from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
@@ -62,8 +62,8 @@ from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 log = logging.getLogger("a2a_grpc.server")
 
 DEMO_AGENT = "a2a_grpc.server.agents.demo:agent"
-# Seconds that calls have to finish after a signal to stop, before the turns themselves are interrupted.
-_STOP_GRACE = 2.0
+# Seconds that calls of operators have to finish when everything else has stopped.
+_ADMIN_GRACE = 1.0
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -82,8 +82,8 @@ def serve(arguments: Sequence[str]) -> int:
     )
     reference = parser.parse_args(arguments).agent
 
-    def composed(settings: Settings) -> Coroutine[Any, Any, None]:
-        return _serve(settings, load_agent(reference))
+    def composed(settings: Settings, deadline: Deadline) -> Coroutine[Any, Any, None]:
+        return _serve(settings, load_agent(reference), deadline)
 
     return _run(composed)
 
@@ -103,7 +103,7 @@ def gateway(arguments: Sequence[str]) -> int:
         upstream = parse_target(parser.parse_args(arguments).upstream)
     except ValueError as error:
         return _complain([f"--upstream {error}"])
-    return _run(lambda settings: _gateway(settings, upstream))
+    return _run(lambda settings, deadline: _gateway(settings, upstream, deadline))
 
 
 def config(arguments: Sequence[str]) -> int:
@@ -128,12 +128,13 @@ def _run(compose: Any) -> int:
         return _complain(error.problems)
     logs.configure(settings.process.log_level, settings.process.log_format)
     spare_the_collector()
+    deadline = Deadline(settings.drain.timeout)
     status = 0
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         workers = worker_threads()
         runner.get_loop().set_default_executor(workers)
         try:
-            runner.run(compose(settings))
+            runner.run(compose(settings, deadline))
         except (ValueError, OSError, EmbeddedStoreError, StoreMisconfiguredError) as error:
             status = _complain(str(error).splitlines())
         except KeyboardInterrupt:
@@ -146,6 +147,7 @@ def _run(compose: Any) -> int:
             log.warning("the process ends without what the agent does not end: %s", ", ".join(left))
             logging.shutdown()
             os._exit(status)
+    deadline.cancel()
     return status
 
 
@@ -168,7 +170,7 @@ def _complain(problems: Sequence[str]) -> int:
     return 2
 
 
-async def _serve(settings: Settings, agent: Agent) -> None:
+async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
     _warn(settings.warnings)
     keys = ApiKeys(settings.auth.api_keys.digests, settings.auth.api_key_header)
     card = _public_card(settings, agent, keys)
@@ -213,7 +215,8 @@ async def _serve(settings: Settings, agent: Agent) -> None:
             lease_ttl=settings.engine.lease_ttl,
             patience=settings.store.patience,
         )
-        stack.push_async_callback(engine.close)
+        readiness = Readiness()
+        drain = _drain(settings, stack, readiness, engine)
         pipeline = _pipeline(
             settings,
             card,
@@ -227,7 +230,6 @@ async def _serve(settings: Settings, agent: Agent) -> None:
                 cancel_grace=settings.engine.cancel_grace,
             ),
         )
-        readiness = Readiness()
         cards = _Cards(card)
         watch = StoreWatch(store, tail, engine, readiness)
 
@@ -236,12 +238,13 @@ async def _serve(settings: Settings, agent: Agent) -> None:
             cards.published = publish(card, datetime.fromtimestamp(published // 1000, UTC))
 
         await _administer(settings, stack, engine, store, tail, letters)
-        await _listen(settings, stack, pipeline, cards, readiness, grpc=True)
+        drain.add(await _listen_grpc(settings, pipeline, cards, readiness))
+        drain.add(await _listen_http(settings, pipeline, cards, readiness))
         log.info("serving %s", card.name)
-        await _until_stopped(readiness, watch.run(reached), purge_forever(store, letters))
+        await _until_stopped(drain, deadline, watch.run(reached), purge_forever(store, letters))
 
 
-async def _gateway(settings: Settings, target: str) -> None:
+async def _gateway(settings: Settings, target: str, deadline: Deadline) -> None:
     # The card and the credentials are the upstream's business.
     _warn(settings.unknown)
     async with AsyncExitStack() as stack:
@@ -249,9 +252,11 @@ async def _gateway(settings: Settings, target: str) -> None:
         upstream = Upstream(target, readiness)
         stack.push_async_callback(upstream.close)
         await upstream.start()
-        await _listen(settings, stack, upstream.handler, upstream.cards, readiness, grpc=False)
+        listener = await _listen_http(settings, upstream.handler, upstream.cards, readiness)
+        drain = _drain(settings, stack, readiness, Answers(listener.answered))
+        drain.add(listener)
         log.info("a gateway to %s", target)
-        await _until_stopped(readiness)
+        await _until_stopped(drain, deadline)
 
 
 async def _store_url(settings: Settings, stack: AsyncExitStack) -> str:
@@ -318,38 +323,36 @@ def _pipeline(settings: Settings, card: a2a_pb2.AgentCard, keys: ApiKeys, operat
     )
 
 
-async def _listen(
-    settings: Settings,
-    stack: AsyncExitStack,
-    handler: Handler,
-    cards: CardSource,
-    readiness: Readiness,
-    *,
-    grpc: bool,
-) -> None:
-    """Open the listeners; they close first, so that nobody calls what is being taken down."""
+def _drain(settings: Settings, stack: AsyncExitStack, readiness: Readiness, work: Work) -> Drain:
+    drain = Drain(readiness, work, Times(delay=settings.drain.delay, grace=settings.drain.grace))
+    stack.push_async_callback(drain.close)
+    return drain
+
+
+async def _listen_grpc(settings: Settings, handler: Handler, cards: CardSource, readiness: Readiness) -> GrpcServer:
+    grpc, limits = settings.grpc, settings.limits
+    age = ConnectionAge(limit=grpc.max_connection_age, grace=grpc.max_connection_age_grace)
+    server = create_server(
+        handler,
+        cards,
+        readiness,
+        addr=str(grpc.addr),
+        max_message_bytes=limits.max_message_bytes,
+        max_nesting=limits.max_nesting,
+        max_streams=grpc.max_streams,
+        keepalive=Keepalive(
+            accept_every=grpc.min_ping_interval, idle=grpc.keepalive_time, timeout=grpc.keepalive_timeout
+        ),
+        age=age if grpc.max_connection_age else None,
+        reflection=grpc.reflection,
+    )
+    port = await _opened(server.start(), "A2A_GRPC_ADDR")
+    log.info("gRPC on %s:%d", grpc.addr.host, port)
+    return server
+
+
+async def _listen_http(settings: Settings, handler: Handler, cards: CardSource, readiness: Readiness) -> HttpListener:
     limits, cors = settings.limits, Cors(settings.http.cors_origins.values)
-    stops: list[Callable[[float], Coroutine[Any, Any, None]]] = []
-    stack.push_async_callback(_close_listeners, stops)
-    if grpc:
-        server = create_server(
-            handler,
-            cards,
-            readiness,
-            addr=str(settings.grpc.addr),
-            max_message_bytes=limits.max_message_bytes,
-            max_nesting=limits.max_nesting,
-            max_streams=settings.grpc.max_streams,
-            keepalive=Keepalive(
-                accept_every=settings.grpc.min_ping_interval,
-                idle=settings.grpc.keepalive_time,
-                timeout=settings.grpc.keepalive_timeout,
-            ),
-            reflection=settings.grpc.reflection,
-        )
-        port = await _opened(server.start(), "A2A_GRPC_ADDR")
-        stops.append(server.stop)
-        log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
     gateway, json_rpc = (
         create_app(
             handler,
@@ -369,8 +372,8 @@ async def _listen(
     )
     listener = HttpListener(app, settings.http.addr.host, settings.http.addr.port)
     port = await _opened(listener.start(), "A2A_HTTP_ADDR")
-    stops.append(listener.stop)
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
+    return listener
 
 
 async def _administer(
@@ -387,13 +390,8 @@ async def _administer(
     )
     server = AdminServer(service, addr=str(addr))
     port = await _opened(server.start(), "A2A_ADMIN_ADDR")
-    stack.push_async_callback(server.stop, _STOP_GRACE)
+    stack.push_async_callback(server.stop, _ADMIN_GRACE)
     log.info("administration on %s:%d", addr.host, port)
-
-
-async def _close_listeners(stops: Sequence[Callable[[float], Coroutine[Any, Any, None]]]) -> None:
-    """Close all at the same time: calls over one have no longer to finish than those over another."""
-    await asyncio.gather(*(stop(_STOP_GRACE) for stop in stops))
 
 
 async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
@@ -407,20 +405,19 @@ async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
         ) from error
 
 
-async def _until_stopped(readiness: Readiness, *background: Coroutine[Any, Any, None]) -> None:
-    """Run `background` until a signal; what fails in it ends the service."""
-    with stop_signals() as stopped:
+async def _until_stopped(drain: Drain, deadline: Deadline, *background: Coroutine[Any, Any, None]) -> None:
+    """Run `background` until a signal and the drain that it begins; what fails in it ends the service."""
+    with stop_signals(deadline) as stop:
         tasks = [asyncio.create_task(work) for work in background]
-        waiting = asyncio.create_task(stopped.wait())
+        draining = asyncio.create_task(drain.run(stop))
         try:
-            done, _ = await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-            readiness.set("process", False, "stopping")
+            done, _ = await asyncio.wait({draining, *tasks}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in (waiting, *tasks):
+            for task in (draining, *tasks):
                 task.cancel()
-            await asyncio.gather(waiting, *tasks, return_exceptions=True)
+            await asyncio.gather(draining, *tasks, return_exceptions=True)
 
 
 class _Cards:

@@ -46,6 +46,13 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             f"A2A_STORE_PATIENCE is {store.patience:g} s, less than a single call may take (A2A_STORE_TIMEOUT is "
             f"{store.timeout:g} s). Raise the first, set it to 0, or lower the second."
         )
+    drain = settings.drain
+    if drain.delay + drain.grace >= drain.timeout:
+        yield (
+            f"A2A_DRAIN_DELAY ({drain.delay:g} s) and A2A_DRAIN_GRACE ({drain.grace:g} s) together leave nothing of "
+            f"A2A_DRAIN_TIMEOUT ({drain.timeout:g} s) for giving back what still runs then. "
+            "Raise the last, or lower one of the others."
+        )
     if store.redis_url is None:
         try:
             store.data_dir.expanduser()

@@ -48,10 +48,13 @@ class Connection(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         limits: ConnectionLimits,
+        leaving: Callable[[], bool],
         on_closed: Callable[[], None],
     ) -> None:
+        """`leaving` tells whether this connection is to be closed with its next response."""
         super().__init__(config, server_state, app_state, asyncio.get_running_loop())
         self._limits = limits
+        self._leaving = leaving
         self._on_closed = on_closed
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
@@ -103,6 +106,8 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         before = self.cycle
         super().on_headers_complete()
+        if self._leaving() and self.cycle is not None:
+            self.cycle.keep_alive = False
         if before is not None and not before.response_complete:
             self._earlier = [cycle for cycle in self._earlier if not cycle.response_complete]
             self._earlier.append(before)
@@ -132,6 +137,15 @@ class Connection(HttpToolsProtocol):
         self._refuse(
             400, InvalidArgumentError("This is not HTTP/1.1; this port speaks neither TLS nor HTTP/2 nor gRPC.")
         )
+
+    def shutdown(self) -> None:
+        """Close with the end of the response, where a request is here or its first bytes are; at once where not."""
+        if not self._in_head:
+            self.close_unless_answering()
+
+    def close_unless_answering(self) -> None:
+        """Close at once, or with the end of the response to a request that is here as a whole."""
+        super().shutdown()
 
     def abort(self) -> None:
         """Close without waiting for a peer that does not read."""

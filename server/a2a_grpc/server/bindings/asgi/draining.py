@@ -1,5 +1,6 @@
 """How open responses learn that their listener is about to close."""
 
+import asyncio
 from collections.abc import Callable
 
 from a2a_grpc.server.bindings.asgi.types import Scope
@@ -12,7 +13,7 @@ class Draining:
 
     def __init__(self) -> None:
         self._started = False
-        self._callbacks: set[Callable[[], None]] = set()
+        self._callbacks: dict[Callable[[], None], asyncio.Task[object] | None] = {}
 
     @property
     def started(self) -> bool:
@@ -24,17 +25,27 @@ class Draining:
         if self._started:
             return
         self._started = True
-        callbacks, self._callbacks = self._callbacks, set()
-        for callback in callbacks:
+        for callback in tuple(self._callbacks):
             callback()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called when the flag is raised, or at once if it already is; the result unsubscribes."""
+        """Have `callback` called when the flag is raised, or at once if it already is; the result unsubscribes.
+
+        Whoever subscribes ends its task by itself then.
+        """
+        self._callbacks[callback] = asyncio.current_task()
         if self._started:
             callback()
-            return lambda: None
-        self._callbacks.add(callback)
-        return lambda: self._callbacks.discard(callback)
+
+        def unsubscribe() -> None:
+            self._callbacks.pop(callback, None)
+
+        return unsubscribe
+
+    @property
+    def tasks(self) -> set[asyncio.Task[object]]:
+        """The tasks of those who subscribe at present."""
+        return {task for task in self._callbacks.values() if task is not None}
 
     def state(self) -> dict[str, object]:
         """What a listener puts into the `state` of each scope, so that `draining` finds this object again."""

@@ -19,8 +19,11 @@ from a2a_grpc.server.bindings.asgi.connection import Connection, ConnectionLimit
 from a2a_grpc.server.bindings.asgi.draining import Draining
 from a2a_grpc.server.bindings.asgi.types import App
 
+_SETTLE = 0.5
+"""Seconds in which requests may end by themselves when everything that they could wait for is over."""
 _LAST_WORDS = 1.0
-"""Seconds that requests have, once cancelled at the end of the grace, to write an error."""
+"""Seconds that requests have, once ended, to write an error."""
+_LOOK_EVERY = 0.05
 
 
 class HttpListener:
@@ -39,6 +42,7 @@ class HttpListener:
         self._servers: list[asyncio.Server] = []
         self._clock: asyncio.TimerHandle | None = None
         self._closed = asyncio.Event()
+        self._leaving = False
 
     async def start(self) -> int:
         """Begin to listen; the port that was bound. Raises OSError, with the address in its text, when that fails."""
@@ -65,6 +69,7 @@ class HttpListener:
             server_state=self._state,
             app_state=self._draining.state(),
             limits=self._limits,
+            leaving=lambda: self._leaving,
             on_closed=self._connection_closed,
         )
         self._tick()
@@ -75,29 +80,57 @@ class HttpListener:
         port: int = sockets[0].getsockname()[1]
         return port
 
+    def retire(self) -> None:
+        """Serve on, and close each connection with its next response.
+
+        A caller that is told so sends nothing more over it; one whose idle connection is just closed may have.
+        """
+        self._leaving = True
+
+    async def leave(self) -> None:
+        """Accept nothing more, and close the connections that are idle; requests that are here go on."""
+        self.retire()
+        for server in self._servers:
+            server.close()
+        for connection in self._connections():
+            connection.shutdown()
+
+    async def answered(self) -> None:
+        """Wait until every request has its answer; event streams don't count."""
+        while tasks := set(self._state.tasks) - self._draining.tasks:
+            # A request may turn out to be for a stream.
+            await asyncio.wait(tasks, timeout=_LOOK_EVERY)
+
+    async def end(self) -> None:
+        """End the requests that still run, after a moment in which they may do so themselves."""
+        await self._wait_closed(_SETTLE)
+        await self.stop(grace=0.0)
+
     async def stop(self, grace: float) -> None:
         """Accept nothing more, end event streams, and give running requests `grace` seconds before they are cut.
 
         Event streams end at once, with an error event and a complete response, so that their readers know that there is
         more and attach again elsewhere (B077). When this returns no connection is open.
         """
-        for server in self._servers:
-            server.close()
+        await self.leave()
+        streams = self._draining.tasks
         self._draining.start()
-        for connection in list(self._state.connections):
-            connection.shutdown()
         if not await self._wait_closed(grace):
-            for task in list(self._state.tasks):
+            for task in set(self._state.tasks) - streams:
                 task.cancel()
+            for connection in self._connections():
+                connection.close_unless_answering()
             if not await self._wait_closed(_LAST_WORDS):
-                for connection in list(self._state.connections):
-                    if isinstance(connection, Connection):
-                        connection.abort()
+                for connection in self._connections():
+                    connection.abort()
                 await self._wait_closed(_LAST_WORDS)
         for server in self._servers:
             await server.wait_closed()
         if self._clock is not None:
             self._clock.cancel()
+
+    def _connections(self) -> list[Connection]:
+        return [connection for connection in self._state.connections if isinstance(connection, Connection)]
 
     async def _wait_closed(self, seconds: float) -> bool:
         try:

@@ -63,7 +63,7 @@ class _CallerWatch:
                 raise CallerGoneError from None
             if draining(self._exchange.scope).started:
                 raise UnavailableError(
-                    "The server shut down before this call was answered; what it has started goes on."
+                    "The server shut down before this call was answered; what it has started goes on.", retry_after=1.0
                 ) from None
 
     def _start(self) -> None:

@@ -11,6 +11,7 @@ Liveness asks nothing of the store: an outage of the store must not restart ever
 # ruff: noqa: N802  # the proto names the methods
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Final
 
@@ -36,19 +37,25 @@ class Health(HealthServicer):
 
     def __init__(self, readiness: Readiness, services: Iterable[str]) -> None:
         self._ready = False
+        self._told = -math.inf
+        """When the news came that this process is not ready, by the loop's clock."""
         self._closed = False
         self._services = frozenset(services) | {""}
         self._watchers: set[asyncio.Event] = set()
         self._unsubscribe = readiness.subscribe(self._changed)
 
-    def retire(self) -> bool:
-        """From now on nothing is ready. Returns whether somebody watches, and so is told at once."""
+    def retire(self) -> None:
+        """From now on nothing is ready, whatever the readiness says."""
         self._unsubscribe()
         self._changed(ready=False)
-        return bool(self._watchers)
+
+    def told_for(self) -> float:
+        """For how many seconds everybody who watches has known that nothing is ready."""
+        return asyncio.get_running_loop().time() - self._told if self._watchers else math.inf
 
     def close(self) -> None:
-        """Let the watchers go, who would hold up the server's stop. `retire` comes first."""
+        """Let the watchers go, who would hold up the server's stop."""
+        self.retire()
         self._closed = True
         self._changed(ready=False)
 
@@ -83,6 +90,8 @@ class Health(HealthServicer):
             self._watchers.discard(changed)
 
     def _changed(self, ready: bool) -> None:
+        if self._ready and not ready:
+            self._told = asyncio.get_running_loop().time()
         self._ready = ready
         for watcher in self._watchers:
             watcher.set()

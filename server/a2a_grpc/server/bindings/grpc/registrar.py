@@ -10,12 +10,14 @@ peer always gets a status, promptly, and that the status holds no text of the Py
   the peer would wait for ever (grpc/grpc #29248);
 - the iterator behind a stream is closed as soon as the peer goes away, not when it is garbage collected;
 - streams that run when the server stops end with an error that tells their readers to go on elsewhere, and so do unary
-  calls that are not answered within the grace.
+  calls that are not answered within the grace;
+- a call that would outlast its connection ends in the same way, before the library cuts it.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Never, TypeAlias, cast
 
 import grpc
@@ -39,6 +41,8 @@ _Stream = Callable[[Any, _Context], AsyncGenerator[Any, None]]
 
 _CODES: Final[dict[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 _DETAILS: Final = "grpc-status-details-bin"
+_AT_ONCE: Final = 0.1
+"""Seconds: what is waited for is a new connection."""
 _FAILED: Final = "The server failed while it handled the call. The cause is in its log."
 
 
@@ -57,6 +61,26 @@ class Registrar:
         self._unary: dict[str, set[asyncio.Task[Any]]] = {}
         self._draining: set[str] = set()
         self._ending: set[str] = set()
+        self._longest: dict[str, float] = {}
+        self._overdue: set[asyncio.Task[Any]] = set()
+        self._released: asyncio.Event | None = None
+
+    def limit(self, service: str, seconds: float) -> None:
+        """End each call of `service` with UnavailableError once it has taken `seconds`; what it has begun goes on.
+
+        To be called before the service is registered.
+        """
+        self._longest[service] = seconds
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Keep the answers of unary calls back until the block is left."""
+        self._released = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._released.set()
+            self._released = None
 
     def drain(self, service: str) -> None:
         """End the streams of `service`, and any that still begins, with UnavailableError; unary calls may finish."""
@@ -103,28 +127,42 @@ class Registrar:
         raise TypeError(f"{name} streams requests for a single response, which nothing here does yet")
 
     def _guard_unary(self, service: str, name: str, behaviour: _Unary) -> _Unary:
-        running = self._unary[service]
+        running, longest = self._unary[service], self._longest.get(service)
 
         async def guarded(request: Any, context: _Context) -> Any:
             if request.__class__ is _Refusal:
                 return await _abort(context, request.error)
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             running.add(task)
+            timer = None if longest is None else self._end_after(longest, task)
             try:
-                return await behaviour(request, context)
+                response = await behaviour(request, context)
+                if self._released is not None:
+                    await self._released.wait()
             except grpc.aio.BaseError:  # aborted by the method itself, or the peer is gone
                 raise
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
-                ended = service in self._ending and isinstance(error, asyncio.CancelledError)
-                failure = _unanswered() if ended else _public(error, name)
+                if not isinstance(error, asyncio.CancelledError):
+                    failure = _public(error, name)
+                elif task in self._overdue:
+                    failure = _overdue()
+                else:
+                    failure = _unanswered() if service in self._ending else _public(error, name)
+            else:
+                return response
             finally:
                 running.discard(task)
+                self._overdue.discard(task)
+                if timer is not None:
+                    timer.cancel()
+            if self._released is not None:
+                await self._released.wait()
             return await _abort(context, failure)
 
         return guarded
 
     def _guard_stream(self, service: str, name: str, behaviour: _Stream) -> _Unary:
-        running = self._streams[service]
+        running, longest = self._streams[service], self._longest.get(service)
 
         async def guarded(request: Any, context: _Context) -> None:
             if request.__class__ is _Refusal:
@@ -133,6 +171,7 @@ class Registrar:
                 await _abort(context, _leaving())
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             running.add(task)
+            timer = None if longest is None else self._end_after(longest, task)
             try:
                 responses = behaviour(request, context)
                 try:
@@ -143,15 +182,29 @@ class Registrar:
             except grpc.aio.BaseError:
                 raise
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
-                draining = service in self._draining and isinstance(error, asyncio.CancelledError)
-                failure = _leaving() if draining else _public(error, name)
+                if not isinstance(error, asyncio.CancelledError):
+                    failure = _public(error, name)
+                elif task in self._overdue:
+                    failure = _moving()
+                else:
+                    failure = _leaving() if service in self._draining else _public(error, name)
             else:
                 return
             finally:
                 running.discard(task)
+                self._overdue.discard(task)
+                if timer is not None:
+                    timer.cancel()
             await _abort(context, failure)
 
         return guarded
+
+    def _end_after(self, seconds: float, task: asyncio.Task[Any]) -> asyncio.TimerHandle:
+        def end() -> None:
+            self._overdue.add(task)
+            task.cancel()
+
+        return asyncio.get_running_loop().call_later(seconds, end)
 
     def _decoder(self, name: str, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         limit, nesting = self._max_message_bytes, self._max_nesting
@@ -211,6 +264,21 @@ def _leaving() -> A2AError:
 def _unanswered() -> A2AError:
     return UnavailableError(
         "The server shut down before this call was answered; what it has started goes on.", retry_after=1.0
+    )
+
+
+def _moving() -> A2AError:
+    return UnavailableError(
+        "The connection has lasted as long as it may; subscribe to the task again over a new one.",
+        retry_after=_AT_ONCE,
+    )
+
+
+def _overdue() -> A2AError:
+    return UnavailableError(
+        "The connection has lasted as long as it may and this call is not answered yet; what it has started goes on. "
+        "Send the same call again over a new connection.",
+        retry_after=_AT_ONCE,
     )
 
 

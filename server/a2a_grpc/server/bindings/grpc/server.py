@@ -28,10 +28,36 @@ HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_na
 
 _NOTICE: Final = 0.5
 """Seconds between the news that the server leaves and its leaving, where somebody watches its health."""
+_QUIET: Final = 0.03
+"""Seconds for which no call is answered before the library is told to stop: until those who wait for an answer before
+they send the next call have none under way."""
+_CROSSING: Final = 0.05
+"""Seconds for which no call is answered afterwards: until the news of it has reached the peers."""
+_SETTLE: Final = 0.5
+"""Seconds in which calls may end by themselves when everything that they could wait for is over."""
 _LAST_WORDS: Final = 1.0
-"""Seconds that calls have, once ended at the end of the grace, to send their status."""
+"""Seconds that calls have, once ended, to send their status."""
+_NO_GRACE_IS_LONGER: Final = 2 * 86_400.0
 
 _library_log = logging.getLogger("grpc._cython.cygrpc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionAge:
+    """How long connections last, give or take a tenth; a client makes a new one then. All in seconds."""
+
+    limit: float
+    grace: float
+    """From there on calls that run may go on for this long; then the library cuts the connection."""
+
+    @property
+    def longest_call(self) -> float:
+        """A call that ends by itself so long after its start is never cut.
+
+        A client sends no new calls over a connection of which it knows that it is too old. The margin is for the way of
+        that news, and for the end of the call.
+        """
+        return self.grace - min(5.0, self.grace / 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +80,7 @@ class GrpcServer:
         self._addr = addr
         self._health = health
         self._registrar = registrar
+        self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
@@ -66,19 +93,47 @@ class GrpcServer:
         await self._server.start()
         return port
 
+    def retire(self) -> None:
+        """Say that nothing is ready here any more, and serve on."""
+        self._health.retire()
+
+    async def leave(self) -> None:
+        """Take no more connections, and tell those that are open to go elsewhere; the calls that run go on.
+
+        The library then ends, with CANCELLED and without a word to us, each call that was sent before its peer had the
+        news. So those who watch the health are told a moment before, and answers are held back around the moment:
+        whoever sends the next call after the last answer sends none into it.
+        """
+        self.retire()
+        await asyncio.sleep(max(0.0, _NOTICE - self._health.told_for()))
+        with self._registrar.holding():
+            await asyncio.sleep(_QUIET)
+            self._stop_library()
+            await asyncio.sleep(_CROSSING)
+        self._health.close()
+
+    async def end(self) -> None:
+        """End the calls that still run, after a moment in which they may do so themselves."""
+        await asyncio.wait((self._stop_library(),), timeout=_SETTLE)
+        await self.stop(0.0)
+
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then end it. None: cancel at once."""
-        if self._health.retire() and grace is not None:
-            # Those who watch send no more calls once they know; one that comes while the library stops may be dropped.
-            await asyncio.sleep(_NOTICE)
+        stopping = self._stop_library()
         self._health.close()
         self._registrar.drain(A2A_SERVICE)
-        # The library ends calls with the connection, without the details that an A2AError has.
-        stopping = asyncio.create_task(self._server.stop(None if grace is None else grace + _LAST_WORDS))
-        await asyncio.wait((stopping,), timeout=grace)
-        if not stopping.done():
+        if grace is not None:
+            await asyncio.wait((stopping,), timeout=grace)
+            # The library would end calls with the connection, without the details that an A2AError has.
             self._registrar.end(A2A_SERVICE)
+            await asyncio.wait((stopping,), timeout=_LAST_WORDS)
+        await self._server.stop(None)
         await stopping
+
+    def _stop_library(self) -> asyncio.Task[None]:
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._server.stop(_NO_GRACE_IS_LONGER))
+        return self._stopping
 
 
 def create_server(
@@ -91,17 +146,21 @@ def create_server(
     max_nesting: int = 32,
     max_streams: int = 0,
     keepalive: Keepalive = Keepalive(),
+    age: ConnectionAge | None = None,
     reflection: bool = True,
 ) -> GrpcServer:
     """A server for A2AService, the agent card (with `cards`), health and, when wanted, reflection.
 
     `addr` is "host:port" (port 0: any free one) or "unix:PATH". Requests of more than `max_message_bytes` are refused
     with PayloadTooLargeError; of more than twice as many, by the gRPC library, which then never holds them in memory.
-    `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library.
+    `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library. With `age` no call of
+    A2AService lasts longer than `age.longest_call`: it ends with UnavailableError.
     Must be called on the event loop that will serve.
     """
     _library_log.addFilter(_without_header_values)
     registrar = Registrar(max_message_bytes=max_message_bytes, max_nesting=max_nesting)
+    if age is not None:
+        registrar.limit(A2A_SERVICE, age.longest_call)
     services = [A2A_SERVICE]
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler), registrar.as_server())
     if cards is not None:
@@ -124,9 +183,17 @@ def create_server(
             # Half the promised interval: a ping that the network delayed makes the next one look too early.
             ("grpc.http2.min_ping_interval_without_data_ms", round(keepalive.accept_every * 500)),
             *((("grpc.max_concurrent_streams", max_streams),) if max_streams else ()),
+            *(_age_options(age) if age is not None else ()),
         ),
     )
     return GrpcServer(server, addr, health, registrar)
+
+
+def _age_options(age: ConnectionAge) -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.max_connection_age_ms", round(age.limit * 1000)),
+        ("grpc.max_connection_age_grace_ms", round(age.grace * 1000)),
+    )
 
 
 def try_to_bind(addr: str) -> None:
