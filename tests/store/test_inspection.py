@@ -150,8 +150,8 @@ async def test_what_a_lost_replica_held_is_running_until_it_is_recovered(
         await other.registry.beat(0, 100, enters=True)
         stored = await create(other)
         assert await pages(inspection, 5, place=Place.RUNNING) == [stored.task_id]
-        row = next(row for row in await store.registry.replicas() if row.name == "r2")
-        assert await store.registry.condemn(row)
+        row = next(row for row in (await store.registry.census()).replicas if row.name == "r2")
+        assert await store.registry.condemn(row.name, row.beat_ms)
         assert await pages(inspection, 5, place=Place.RUNNING) == [stored.task_id]
 
 

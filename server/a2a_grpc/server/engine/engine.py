@@ -209,9 +209,7 @@ class Engine:
     async def enqueue(self, intake: Intake) -> Accepted:
         """Store a message as a new task that waits for any replica. Raises: as `answer`."""
         entry, limit = self._new_task(intake), self._limits.attempts(intake.skill)
-        placed = await self._store.create(
-            entry, intake.scope, intake.origin, intake.dedupe, claim=False, limit=limit
-        )
+        placed = await self._store.create(entry, intake.scope, intake.origin, intake.dedupe, claim=False, limit=limit)
         return self._accepted(placed, intake)
 
     async def _create(self, intake: Intake) -> Accepted:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from a2a_grpc.server.store.errors import StoreUnavailableError
-from a2a_grpc.server.store.registry import Registry, ReplicaRow, Roll
+from a2a_grpc.server.store.registry import Registry, Roll
 
 log = logging.getLogger(__name__)
 
@@ -107,17 +107,16 @@ class Lease:
         await self._registry.acquit(name)
 
     async def _look_after(self, roll: Roll, now: float) -> None:
-        for row in roll.replicas:
-            if row.name != self._registry.name and self._is_lost(row, roll, now) and await self._registry.condemn(row):
-                log.warning(
-                    "replica %s was not heard of for %.1f s; its turns are recovered",
-                    row.name,
-                    (roll.now_ms - row.beat_ms) / 1000,
-                )
-                since = await self._registry.condemned_since(row.name)
+        for name, beat_ms in roll.beats.items():
+            if name == self._registry.name or not self._is_lost(name, beat_ms, roll.now_ms, now):
+                continue
+            if await self._registry.condemn(name, beat_ms):
+                silence = (roll.now_ms - beat_ms) / 1000
+                log.warning("replica %s was not heard of for %.1f s; its turns are recovered", name, silence)
+                since = await self._registry.condemned_since(name)
                 if since is not None:
-                    self._begin_recovery(row.name, since)
-        self._seen = {row.name: self._seen[row.name] for row in roll.replicas if row.name in self._seen}
+                    self._begin_recovery(name, since)
+        self._seen = {name: seen for name, seen in self._seen.items() if name in roll.beats}
         for name, since in roll.condemned.items():
             if roll.now_ms - since > _RECOVER_FOR_MS and name not in self._recovering:
                 await self._registry.acquit(name)
@@ -125,13 +124,13 @@ class Lease:
                 self._begin_recovery(name, since)
         self._recovered = {name: at for name, at in self._recovered.items() if name in roll.condemned}
 
-    def _is_lost(self, row: ReplicaRow, roll: Roll, now: float) -> bool:
-        beat, since = self._seen.get(row.name, (0, 0.0))
-        if beat != row.beat_ms:
-            self._seen[row.name] = (row.beat_ms, now)
+    def _is_lost(self, name: str, beat_ms: int, store_ms: int, now: float) -> bool:
+        known, since = self._seen.get(name, (0, 0.0))
+        if known != beat_ms:
+            self._seen[name] = (beat_ms, now)
             return False
         # The store's clock may jump in a failover, so the silence must have been heard here too.
-        silent = roll.now_ms - row.beat_ms >= self._ttl * 1000 and now - since >= self._ttl / 2
+        silent = store_ms - beat_ms >= self._ttl * 1000 and now - since >= self._ttl / 2
         return silent and now - self._steady >= self._ttl
 
     def _begin_recovery(self, name: str, since: int) -> None:

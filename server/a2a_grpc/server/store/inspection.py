@@ -129,8 +129,8 @@ class Inspection:
 
     async def _running(self, wanted: Wanted, position: str, limit: int) -> Found:
         """By what each replica holds, in the order of their ids; there are never more than all replicas run at once."""
-        roll = await self._store.registry.roll()
-        names = {row.name for row in roll.replicas} | roll.condemned.keys()
+        census = await self._store.registry.census()
+        names = {*(row.name for row in census.replicas), *census.condemned}
         held = await asyncio.gather(*(self._store.held(name) for name in sorted(names)))
         after = sorted(task_id for line in held for task_id in line if task_id > position)
         return Found(await self._summaries(after[:limit], wanted), after[limit - 1] if len(after) > limit else "")

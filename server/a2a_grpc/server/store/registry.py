@@ -5,9 +5,8 @@ of the replicas don't have to agree. A replica that was silent for too long is c
 name before what it held is recovered.
 """
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -31,6 +30,16 @@ elseif redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
 end
 redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[2])
 return {'OK', now, redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}
+""",
+)
+
+_CENSUS = Script(
+    "census",
+    """
+-- KEYS: replicas condemned
+local time = redis.call('TIME')
+local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
+return {now, redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}
 """,
 )
 
@@ -65,12 +74,23 @@ class ReplicaRow:
 
 @dataclass(slots=True, kw_only=True)
 class Roll:
-    """Who is there and who was lost, as of `now_ms` by the store's clock."""
+    """Who is there and who was lost, by name. All times are milliseconds of the store's clock."""
 
     now_ms: int
-    replicas: list[ReplicaRow] = field(default_factory=list)
-    condemned: dict[str, int] = field(default_factory=dict)
-    """Since when, by the store's clock."""
+    beats: dict[str, int]
+    """When each replica was last heard of."""
+    condemned: dict[str, int]
+    """Since when each lost one is taken for that."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Census:
+    """The replicas by name, those that are there and those that were lost a moment ago."""
+
+    now_ms: int
+    """By the store's clock."""
+    replicas: list[ReplicaRow]
+    condemned: list[str]
 
 
 class Registry:
@@ -93,21 +113,27 @@ class Registry:
             {"started": self._started_ms, "turns": turns, "max_turns": max_turns, "version": self._version}
         )
         reply = await self._pipeline.script(_BEAT, self._keys, [self.name, about, "1" if enters else "0"])
-        return None if reply[0] == b"CONDEMNED" else _roll(int(reply[1]), reply[2], reply[3])
+        if reply[0] == b"CONDEMNED":
+            return None
+        _, now, rows, condemned = reply
+        return Roll(
+            now_ms=int(now),
+            beats={name.decode(): int(row.partition(b" ")[0]) for name, row in _pairs(rows)},
+            condemned={name.decode(): int(since) for name, since in _pairs(condemned)},
+        )
 
-    async def roll(self) -> Roll:
-        """Who is there, without saying anything. For onlookers: the age of a beat is by this machine's clock."""
-        found = await self._pipeline.command("HGETALL", self._keys[0])
-        lost = await self._pipeline.command("HGETALL", self._keys[1])
-        return _roll(time.time_ns() // 1_000_000, found, lost)
+    async def census(self) -> Census:
+        """Who is there and who was lost, with what the replicas say about themselves."""
+        now, rows, condemned = await self._pipeline.script(_CENSUS, self._keys, [])
+        return Census(
+            now_ms=int(now),
+            replicas=sorted((_row(name, row) for name, row in _pairs(rows)), key=lambda row: row.name),
+            condemned=sorted(name.decode() for name, _ in _pairs(condemned)),
+        )
 
-    async def replicas(self) -> list[ReplicaRow]:
-        """The replicas that are there, by name."""
-        return sorted((await self.roll()).replicas, key=lambda row: row.name)
-
-    async def condemn(self, row: ReplicaRow) -> bool:
-        """Take a replica for lost; False where it was heard of after `row`."""
-        reply = await self._pipeline.script(_CONDEMN, self._keys, [row.name, row.beat_ms])
+    async def condemn(self, name: str, beat_ms: int) -> bool:
+        """Take a replica for lost; False where it was heard of after `beat_ms`."""
+        reply = await self._pipeline.script(_CONDEMN, self._keys, [name, beat_ms])
         return bool(reply[0] == b"OK")
 
     async def condemned_since(self, name: str) -> int | None:
@@ -124,12 +150,8 @@ class Registry:
         await self._pipeline.command("HDEL", self._keys[0], self.name)
 
 
-def _roll(now: int, replicas: Sequence[bytes], condemned: Sequence[bytes]) -> Roll:
-    return Roll(
-        now_ms=now,
-        replicas=[_row(name, row) for name, row in zip(replicas[::2], replicas[1::2], strict=True)],
-        condemned={name.decode(): int(since) for name, since in zip(condemned[::2], condemned[1::2], strict=True)},
-    )
+def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
 
 
 def _row(name: bytes, row: bytes) -> ReplicaRow:
