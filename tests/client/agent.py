@@ -10,6 +10,11 @@ agent = Agent(name="Client test agent", description="Does what the first word sa
 @agent.skill(id="do", name="Do", description="Does what the first word says.", tags=["test"])
 async def do(turn: Turn) -> None:
     word, _, rest = turn.text.partition(" ")
+    if word == "again":
+        await asyncio.sleep(float(rest) / 1000)
+        await turn.artifact("answer", text="again")
+        await turn.require_input("And now?")
+        return
     if turn.history:
         await turn.artifact("answer", text=turn.text)
         return
@@ -20,6 +25,11 @@ async def do(turn: Turn) -> None:
             await turn.working("counting")
             for number in range(int(rest)):
                 await turn.stream("count", text=f"{number} ")
+        case "tick":
+            count, pause = rest.split(" ")
+            for number in range(1, int(count) + 1):
+                await asyncio.sleep(float(pause) / 1000)
+                await turn.stream("ticks", text=f"{number} ", last=number == int(count))
         case "ask":
             await turn.require_input("What is your name?")
         case "reject":

@@ -223,10 +223,14 @@ def dead_port() -> int:
 class Relay:
     """A TCP proxy that can reset what it carries."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: str) -> None:
+        self.target = target
+        """host:port where new connections are carried to; may change at any time."""
         self.address = ""
         self.carried = asyncio.Event()
         """The caller has sent something that was carried on."""
+        self.accepted = 0
+        """How many connections it was asked for so far."""
         self._open = asyncio.Event()
         self._open.set()
         self._connections: set[asyncio.StreamWriter] = set()
@@ -234,6 +238,10 @@ class Relay:
     def stall(self) -> None:
         """Carries nothing any more and closes nothing: what a lost route looks like from both ends."""
         self._open.clear()
+
+    def flow(self) -> None:
+        """Ends `stall`; what was kept back goes on."""
+        self._open.set()
 
     def reset(self) -> None:
         """Ends every connection at once with a reset, as a router that forgets them does. New ones are carried."""
@@ -245,9 +253,8 @@ class Relay:
 
 @asynccontextmanager
 async def relay(target: str) -> AsyncIterator[Relay]:
-    """Carries connections to `target` (host:port)."""
-    between = Relay()
-    host, _, port = target.rpartition(":")
+    """Carries connections to `target` (host:port). Where nobody listens there, a connection is closed at once."""
+    between = Relay(target)
     tasks: set[asyncio.Task[None]] = set()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, carried: asyncio.Event | None) -> None:
@@ -264,7 +271,13 @@ async def relay(target: str) -> AsyncIterator[Relay]:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        to_reader, to_writer = await asyncio.open_connection(host, int(port))
+        between.accepted += 1
+        host, _, port = between.target.rpartition(":")
+        try:
+            to_reader, to_writer = await asyncio.open_connection(host, int(port))
+        except ConnectionError:
+            writer.close()
+            return
         between._connections |= {writer, to_writer}
         with suppress(asyncio.CancelledError):
             await asyncio.gather(carry(reader, to_writer, between.carried), carry(to_reader, writer, None))

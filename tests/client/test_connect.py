@@ -246,7 +246,7 @@ async def test_an_address_that_does_not_answer_costs_the_connect_timeout_only() 
 async def test_an_unreachable_agent_is_found_again_when_it_is_back(recorder: Recorder) -> None:
     async with AsyncExitStack() as running:
         address = await running.enter_async_context(grpc_peer(recorder))
-        async with await A2AClient.connect(f"grpc://{address}") as client:
+        async with await A2AClient.connect(f"grpc://{address}", patience=0) as client:
             await client.send_message(SEND)
             await running.aclose()
             with pytest.raises(UnavailableError):

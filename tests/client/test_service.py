@@ -236,7 +236,7 @@ async def test_a_message_of_every_kind_of_character_comes_back(client: A2AClient
 
 
 async def test_a_stream_whose_connection_is_reset_names_its_task(two_replicas: Pair, bindings: tuple[str, ...]) -> None:
-    """The task is still there afterwards, and the same client can follow it again."""
+    """Where nothing is tried again. The task is still there afterwards, and the same client can follow it again."""
     replica = two_replicas.replicas[0]
     address = replica.grpc_addr if bindings == ("GRPC",) else replica.http_url.removeprefix("http://")
     async with relay(address) as between:
@@ -245,7 +245,7 @@ async def test_a_stream_whose_connection_is_reset_names_its_task(two_replicas: P
             protocol_binding=bindings[0],
             protocol_version="1.0",
         )
-        async with await A2AClient.connect(interface) as client:
+        async with await A2AClient.connect(interface, patience=0) as client:
             events = client.send_streaming_message(say("hang"))
             task = (await anext(events)).task
             assert (await anext(events)).status_update.status.state == a2a_pb2.TASK_STATE_WORKING
@@ -265,7 +265,7 @@ async def test_a_connection_that_carries_nothing_any_more_is_noticed(two_replica
     """B107: a ping at the latest when nothing came for the time of `keepalive`, and 10 s for its answer."""
     async with (
         relay(two_replicas.replicas[0].grpc_addr) as between,
-        await A2AClient.connect(f"grpc://{between.address}", keepalive=10) as client,
+        await A2AClient.connect(f"grpc://{between.address}", keepalive=10, patience=0) as client,
     ):
         events = client.send_streaming_message(say("hang"))
         await anext(events)
@@ -285,7 +285,7 @@ async def test_a_call_whose_connection_is_reset_is_unavailable(two_replicas: Pai
             protocol_binding=bindings[0],
             protocol_version="1.0",
         )
-        async with await A2AClient.connect(interface) as client:
+        async with await A2AClient.connect(interface, patience=0) as client:
             call = asyncio.create_task(client.send_message(say("hang")))
             await asyncio.wait_for(between.carried.wait(), 5)
             between.reset()

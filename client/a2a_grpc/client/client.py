@@ -14,20 +14,23 @@ from a2a_grpc.client.card import CardResolver, read_card
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.interfaces import BINDINGS, GRPC, usable
 from a2a_grpc.client.options import Options, parameters
-from a2a_grpc.client.outcome import until_outcome
 from a2a_grpc.client.polling import follow
+from a2a_grpc.client.resuming import resuming
+from a2a_grpc.client.retries import Retries
 from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.client.transports import transport_for
-from a2a_grpc.client.transports.base import R, Transport
+from a2a_grpc.client.transports.base import Numbered, R, Transport
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     InvalidAgentResponseError,
     InvalidArgumentError,
+    UnavailableError,
     UnsupportedOperationError,
     excerpt,
 )
-from a2a_grpc.wire.headers import SUPPORTED_VERSION
+from a2a_grpc.wire.headers import LAST_EVENT_ID, SUPPORTED_VERSION
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 Events = AsyncGenerator[a2a_pb2.StreamResponse, None]
 Request = TypeVar("Request", bound=Message)
@@ -45,6 +48,13 @@ class A2AClient:
     Every failure is an A2AError, the same on every binding: those of the protocol (5.4), NotConnectedError when none of
     the agent's interfaces can be reached, UnavailableError when a connection breaks, DeadlineExceededError,
     InvalidAgentResponseError. To use a client that is closed, or in another event loop, is a RuntimeError.
+
+    With agents of this project a message is sent again, under the same message id, when it fails with UNAVAILABLE, and
+    a stream that is cut goes on after the last event that it brought, on another of the agent's interfaces where that
+    helps: the work is done once, and each event comes once. Such an agent declares the extension
+    `urn:a2a-grpc:extension:event-sequence:v1` in its card; one that is called without a card is taken for one. Others
+    may do a message anew that they are sent again, so to them nothing is sent twice, and a stream that is cut raises
+    StreamBrokenError. A service that was told not to know messages again (`A2A_DEDUPE_TTL=0`) needs `patience=0`.
     """
 
     def __init__(
@@ -54,6 +64,7 @@ class A2AClient:
         *,
         card: a2a_pb2.AgentCard | None = None,
         tls_by_default: bool = False,
+        patience: float = 0.0,
     ) -> None:
         """For `connect`, which finds the interfaces. `tls_by_default`: see `interfaces.grpc_address`."""
         self._interfaces = interfaces
@@ -63,7 +74,8 @@ class A2AClient:
         self._transports: dict[int, Transport] = {}
         self._current = 0
         self._loop = asyncio.get_running_loop()
-        self._closed = False
+        self._patience = patience if card is None or _numbers_events(card) else 0.0
+        self._closed = asyncio.Event()
 
     @classmethod
     async def connect(
@@ -75,6 +87,7 @@ class A2AClient:
         bindings: Sequence[str] = BINDINGS,
         connect_timeout: float = 10.0,
         keepalive: float | None = 30.0,
+        patience: float = 30.0,
         ca_file: Path | None = None,
         resolver: CardResolver | None = None,
     ) -> Self:
@@ -89,7 +102,8 @@ class A2AClient:
         request for the card, unless a `resolver` brings its own. `extensions` are the URIs sent as A2A-Extensions.
         `connect_timeout` and `keepalive`, the time between two gRPC pings, are in seconds; None sends no pings. A
         server that answers "too_many_pings" needs a longer time: gRPC servers with no settings of their own want 300 s.
-        `ca_file` holds the PEM certificates to trust instead of the public ones.
+        `patience` is how long, in seconds, a message or a stream is tried again without any news before its failure is
+        raised; 0 raises it at once. `ca_file` holds the PEM certificates to trust instead of the public ones.
 
         Raises CardError when there is no card or nothing in it to use, InvalidArgumentError for a target or header that
         is wrong, and what `CardResolver.resolve` raises.
@@ -114,6 +128,7 @@ class A2AClient:
             options,
             card=card,
             tls_by_default=_is_url(target, "https://"),
+            patience=patience,
         )
         try:
             await client._open()
@@ -139,7 +154,9 @@ class A2AClient:
 
         Waits until the task ends or waits for the caller, unless the request says `return_immediately`.
         """
-        response = await self._unary("SendMessage", request, a2a_pb2.SendMessageResponse, timeout)
+        response = await self._unary(
+            "SendMessage", request, a2a_pb2.SendMessageResponse, timeout, retries=self._retries()
+        )
         if response.WhichOneof("payload") is None:
             raise InvalidAgentResponseError("The agent answered a message with neither a task nor a message.")
         return response
@@ -147,8 +164,10 @@ class A2AClient:
     def send_streaming_message(self, request: a2a_pb2.SendMessageRequest, *, timeout: float | None = None) -> Events:
         """Send a message and get what happens, as it happens (3.1.2).
 
-        Ends when the task does or waits for the caller; a stream that stops earlier raises StreamBrokenError, which
-        names the task. An agent whose card says that it does not stream (3.3.4) is asked for the task again and again.
+        Ends when the task does or waits for the caller; a stream that stops earlier goes on by itself, or raises
+        StreamBrokenError, which names the task. A second Task among the events says that some before it are no longer
+        to be had, and holds what they said. An agent whose card says that it does not stream (3.3.4) is asked for the
+        task again and again.
         """
         return _limited(self._send_and_stream(request) if self._streams else self._send_and_poll(request), timeout)
 
@@ -185,7 +204,7 @@ class A2AClient:
         The protocol refuses to stream a task that has ended. Here its final state is then the only event, since a task
         may end while the caller is on the way.
         """
-        return _limited(self._subscribe(request) if self._streams else self._poll(request.id), timeout)
+        return _limited(self._subscribe(request.id) if self._streams else self._poll(request.id), timeout)
 
     async def create_task_push_notification_config(
         self, request: a2a_pb2.TaskPushNotificationConfig, *, timeout: float | None = None
@@ -225,7 +244,7 @@ class A2AClient:
 
     async def aclose(self) -> None:
         """Close the connections; streams that still run raise UnavailableError. Does nothing the second time."""
-        self._closed = True
+        self._closed.set()
         while self._transports:
             _, transport = self._transports.popitem()
             await transport.aclose()
@@ -247,7 +266,7 @@ class A2AClient:
 
         When all were tried in vain, the first is the next to try.
         """
-        if self._closed:
+        if self._closed.is_set():
             raise RuntimeError("This client is closed.")
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("This client belongs to another event loop. Connect one in each loop.")
@@ -269,26 +288,49 @@ class A2AClient:
                 failures.append(error)
         raise _unreachable(failures)
 
-    async def _unary(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
-        failures: list[NotConnectedError] = []
+    def _retries(self) -> Retries:
+        return Retries(self._patience, self._closed)
+
+    async def _unary(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        timeout: float | None,
+        *,
+        retries: Retries | None = None,
+    ) -> R:
+        request = _copy(request)
         try:
             async with asyncio.timeout(timeout):
-                for transport, tenant in self._attempts():
+                while True:
                     try:
-                        return await transport.unary(
-                            method, _addressed(request, tenant), response_type, timeout=timeout
-                        )
-                    except NotConnectedError as error:
-                        failures.append(error)
+                        return await self._unary_once(method, request, response_type, timeout)
+                    except UnavailableError as error:
+                        if retries is None or not await retries.pause(error):
+                            raise
+                        self._look_elsewhere(retries)
         except TimeoutError as error:
             raise _too_late(timeout) from error
-        raise _unreachable(failures)
 
-    async def _stream(self, method: str, request: Message) -> Events:
+    async def _unary_once(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         failures: list[NotConnectedError] = []
         for transport, tenant in self._attempts():
             try:
-                async with aclosing(transport.stream(method, _addressed(request, tenant))) as events:
+                return await transport.unary(method, _addressed(request, tenant), response_type, timeout=timeout)
+            except NotConnectedError as error:
+                failures.append(error)
+        raise _unreachable(failures)
+
+    async def _stream(
+        self, method: str, request: Message, retries: Retries, after: int = 0
+    ) -> AsyncGenerator[Numbered, None]:
+        parameters = {LAST_EVENT_ID: str(after)} if after else {}
+        failures: list[NotConnectedError] = []
+        self._look_elsewhere(retries)
+        for transport, tenant in self._attempts():
+            try:
+                async with aclosing(transport.stream(method, _addressed(request, tenant), parameters)) as events:
                     async for event in events:
                         yield event
                     return
@@ -296,8 +338,21 @@ class A2AClient:
                 failures.append(error)
         raise _unreachable(failures)
 
+    def _look_elsewhere(self, retries: Retries) -> None:
+        """Go on to the next interface where the present one was tried again in vain: it may be about to stop."""
+        if retries.failures > 1:
+            self._current = (self._current + 1) % len(self._interfaces)
+
     def _send_and_stream(self, request: a2a_pb2.SendMessageRequest) -> Events:
-        return until_outcome(self._stream("SendStreamingMessage", request))
+        request, retries = _copy(request), self._retries()
+
+        def open_stream(task_id: str, seq: int) -> AsyncGenerator[Numbered, None]:
+            # Once there is a task it is subscribed to: the message need not be known any more.
+            if task_id:
+                return self._subscription(task_id, seq, retries)
+            return self._stream("SendStreamingMessage", request, retries)
+
+        return resuming(open_stream, TERMINAL | {a2a_pb2.TASK_STATE_INPUT_REQUIRED}, retries)
 
     async def _send_and_poll(self, request: a2a_pb2.SendMessageRequest) -> Events:
         request = _copy(request)
@@ -310,20 +365,25 @@ class A2AClient:
             async for event in events:
                 yield event
 
-    async def _subscribe(self, request: a2a_pb2.SubscribeToTaskRequest) -> Events:
+    def _subscribe(self, task_id: str) -> Events:
+        retries = self._retries()
+        return resuming(lambda _, seq: self._subscription(task_id, seq, retries), TERMINAL, retries, task_id=task_id)
+
+    async def _subscription(self, task_id: str, after: int, retries: Retries) -> AsyncGenerator[Numbered, None]:
+        request = a2a_pb2.SubscribeToTaskRequest(id=task_id)
         begun = False
         try:
-            async with aclosing(until_outcome(self._stream("SubscribeToTask", request))) as events:
+            async with aclosing(self._stream("SubscribeToTask", request, retries, after)) as events:
                 async for event in events:
                     begun = True
                     yield event
         except UnsupportedOperationError:
             if begun:
                 raise
-            task = await self.get_task(a2a_pb2.GetTaskRequest(id=request.id))
+            task = await self.get_task(a2a_pb2.GetTaskRequest(id=task_id))
             if task.status.state not in TERMINAL:
                 raise
-            yield a2a_pb2.StreamResponse(task=task)
+            yield Numbered(0, a2a_pb2.StreamResponse(task=task))
 
     async def _poll(self, task_id: str) -> Events:
         task = await self.get_task(a2a_pb2.GetTaskRequest(id=task_id))
@@ -334,6 +394,10 @@ class A2AClient:
     def _follow(self, task: a2a_pb2.Task, until: Collection[a2a_pb2.TaskState]) -> Events:
         request = a2a_pb2.GetTaskRequest(id=task.id, history_length=0)
         return follow(task, lambda: self.get_task(request), until)
+
+
+def _numbers_events(card: a2a_pb2.AgentCard) -> bool:
+    return any(extension.uri == EVENT_SEQUENCE for extension in card.capabilities.extensions)
 
 
 def _is_url(target: object, *schemes: str) -> TypeGuard[str]:

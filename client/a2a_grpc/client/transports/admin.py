@@ -1,7 +1,6 @@
 """The administration service of a replica, over gRPC without TLS: it listens only for its own machine."""
 
 from collections.abc import AsyncGenerator
-from typing import cast
 
 from a2a_grpc.admin.v1 import admin_pb2
 from a2a_grpc.admin.v1.admin_pb2_grpc import AdminServiceStub
@@ -22,5 +21,4 @@ class AdminTransport(GrpcTransport):
         self, request: admin_pb2.ListTaskEventsRequest
     ) -> AsyncGenerator[admin_pb2.ListTaskEventsResponse, None]:
         """ListTaskEvents."""
-        found = self.stream("ListTaskEvents", request)
-        return cast("AsyncGenerator[admin_pb2.ListTaskEventsResponse, None]", found)
+        return self._responses("ListTaskEvents", request, {})

@@ -1,13 +1,20 @@
 """The seam between the client and the bindings."""
 
-from collections.abc import AsyncGenerator
-from typing import Protocol, TypeVar
+from collections.abc import AsyncGenerator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
 
 R = TypeVar("R", bound=Message)
+
+
+class Numbered(NamedTuple):
+    """An event of a stream, and its number within its task; 0 where the agent gives none."""
+
+    seq: int
+    response: a2a_pb2.StreamResponse
 
 
 class Transport(Protocol):
@@ -27,8 +34,8 @@ class Transport(Protocol):
         The caller stops waiting after `timeout` seconds; the agent is told where the binding has words for it.
         """
 
-    def stream(self, method: str, request: Message) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
-        """Call a streaming operation. Ends when the agent ends the stream; what that means is the client's to judge.
+    def stream(self, method: str, request: Message, parameters: Mapping[str, str]) -> AsyncGenerator[Numbered, None]:
+        """Call a streaming operation, with `parameters` of this call. Ends when the agent ends the stream.
 
         Closing the generator gives up the stream at once.
         """

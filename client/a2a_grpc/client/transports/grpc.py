@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -12,9 +13,11 @@ from google.rpc import status_pb2
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.interfaces import GrpcAddress
 from a2a_grpc.client.options import Options
-from a2a_grpc.client.transports.base import R
-from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.client.transports.base import Numbered, R
+from a2a_grpc.pb import a2a_pb2_grpc
 from a2a_grpc.wire.errors import A2AError, UnavailableError, from_status
+from a2a_grpc.wire.headers import A2A_EXTENSIONS, format_extensions, parse_extensions
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE, get_sequence, take_sequence
 
 # While nobody answers, gRPC tries again by itself, at intervals from 0.1 s to 1 s. A call that finds it doing so waits
 # for one more try: the interval, gRPC's jitter of 20 %, and time to connect.
@@ -45,6 +48,10 @@ class GrpcTransport:
         self._target = address.target
         self._connect_timeout = options.connect_timeout
         self._metadata = tuple(options.parameters.items())
+        # Streams of gRPC have no event ids: the numbers come by an extension, for those who ask (4.6).
+        extensions = parse_extensions(options.parameters.get(A2A_EXTENSIONS, ""))
+        self._number = get_sequence if EVENT_SEQUENCE in extensions else take_sequence
+        self._of_streams = {**options.parameters, A2A_EXTENSIONS: format_extensions((*extensions, EVENT_SEQUENCE))}
         self._closed = False
         if address.tls:
             roots = options.ca_file.read_bytes() if options.ca_file else None
@@ -89,9 +96,19 @@ class GrpcTransport:
             self._blame_for_cancellation()
         return response
 
-    async def stream(self, method: str, request: Message) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+    async def stream(
+        self, method: str, request: Message, parameters: Mapping[str, str]
+    ) -> AsyncGenerator[Numbered, None]:
+        async with aclosing(self._responses(method, request, {**self._of_streams, **parameters})) as responses:
+            async for response in responses:
+                yield Numbered(self._number(response), response)
+
+    async def _responses(
+        self, method: str, request: Message, parameters: Mapping[str, str]
+    ) -> AsyncGenerator[Any, None]:
+        """The responses of any operation that streams, with all that goes as metadata."""
         await self.open()
-        call: Any = getattr(self._stub, method)(request, metadata=self._metadata)
+        call: Any = getattr(self._stub, method)(request, metadata=tuple(parameters.items()))
         begun = False
         try:
             async for response in call:

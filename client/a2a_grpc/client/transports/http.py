@@ -1,6 +1,6 @@
 """The HTTP+JSON binding (specification 11)."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from http import HTTPStatus
 from typing import Final
@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.pool import Pool
-from a2a_grpc.client.transports.base import R
+from a2a_grpc.client.transports.base import Numbered, R
 from a2a_grpc.client.transports.sse import EventDecoder, ServerSentEvent
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
@@ -25,7 +25,7 @@ from a2a_grpc.wire.errors import (
     excerpt,
     from_error_body,
 )
-from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON, MEDIA_TYPE_SSE
+from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON, MEDIA_TYPE_SSE, parse_event_id
 from a2a_grpc.wire.rules import HttpCall, to_http
 
 _SUBSCRIBE: Final = "SubscribeToTask"
@@ -62,11 +62,14 @@ class HttpTransport:
             raise _refusal(response, body)
         return response_type() if response_type is Empty else _parse(body, response_type, response)
 
-    async def stream(self, method: str, request: Message) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+    async def stream(
+        self, method: str, request: Message, parameters: Mapping[str, str]
+    ) -> AsyncGenerator[Numbered, None]:
+        headers = {**_FOR_STREAM, **parameters}
         verb = self._subscribe_verb if method == _SUBSCRIBE else None
         begun = False
         try:
-            async with aclosing(self._events(to_http(method, request, verb))) as events:
+            async with aclosing(self._events(to_http(method, request, verb), headers)) as events:
                 async for event in events:
                     begun = True
                     yield event
@@ -75,7 +78,7 @@ class HttpTransport:
                 raise
         else:
             return
-        async with aclosing(self._events(to_http(method, request, "GET"))) as events:
+        async with aclosing(self._events(to_http(method, request, "GET"), headers)) as events:
             async for event in events:
                 self._subscribe_verb = "GET"
                 yield event
@@ -83,8 +86,8 @@ class HttpTransport:
     async def aclose(self) -> None:
         await self._pool.aclose()
 
-    async def _events(self, call: HttpCall) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
-        async with self._exchange(call, _FOR_STREAM) as response:
+    async def _events(self, call: HttpCall, headers: dict[str, str]) -> AsyncGenerator[Numbered, None]:
+        async with self._exchange(call, headers) as response:
             if not response.is_success:
                 raise _refusal(response, await self._pool.body(response))
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -95,7 +98,7 @@ class HttpTransport:
             decoder = EventDecoder(self._max_receive_bytes)
             async for chunk in response.aiter_bytes():
                 for event in decoder.feed(chunk):
-                    yield _payload(event, response)
+                    yield Numbered(parse_event_id(event.id) or 0, _payload(event, response))
 
     def _exchange(self, call: HttpCall, headers: dict[str, str]) -> AbstractAsyncContextManager[httpx.Response]:
         url = self._base + call.path

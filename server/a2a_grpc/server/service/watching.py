@@ -95,11 +95,11 @@ class Watcher:
             wanted = stored.seq
         if wanted == stored.seq:
             return stored.seq, stored.fold
-        if (fold := await self._as_of(stored, wanted)) is not None:
+        if wanted < stored.seq and (fold := await self._store.as_of(stored.task_id, wanted)) is not None:
             return wanted, fold
         # Too much is gone, or was never here. What can still be told as an update is the end.
         before = stored.told - 1
-        if settled and (fold := await self._as_of(stored, before)) is not None:
+        if settled and (fold := await self._store.as_of(stored.task_id, before)) is not None:
             return before, fold
         return stored.seq, stored.fold
 
@@ -120,19 +120,6 @@ class Watcher:
                 return True
             at = found[-1].seq
         return False
-
-    async def _as_of(self, stored: StoredTask, seq: int) -> Fold | None:
-        """The task as it stood after the event `seq`; None where that is no longer, or not yet, kept."""
-        fold, at = Fold(), 0
-        while at < seq:
-            found = await self._store.log(stored.task_id, at)
-            if not found or found[0].seq != at + 1:
-                return None
-            for event in found:
-                if event.seq <= seq:
-                    fold.apply(event.response)
-            at = found[-1].seq
-        return fold
 
     async def _read(self, accepted: Accepted) -> StoredTask:
         stored = await self._store.read(accepted.task_id)

@@ -1,0 +1,100 @@
+"""Streams that go on when their connections do not (specification 3.1.2, 3.1.6, 3.5.2)."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from a2a_grpc.client.errors import StreamBrokenError
+from a2a_grpc.client.retries import Retries
+from a2a_grpc.client.states import INTERRUPTED, TERMINAL, state_in, task_id_in
+from a2a_grpc.client.transports.base import Numbered
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import UnavailableError
+
+Open = Callable[[str, int], AsyncGenerator[Numbered, None]]
+"""Opens a stream: of the task (empty while it is not known), after the event of this number (0: none yet)."""
+
+
+async def resuming(
+    open_stream: Open, ends: frozenset[a2a_pb2.TaskState], retries: Retries, *, task_id: str = ""
+) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+    """The events of a stream, each once, over as many connections as that takes.
+
+    A stream is over after a bare message or a state in `ends`; on agents that do not number their events also after any
+    state that waits for the caller. One that was cut before is opened again, and what it begins with is left out: the
+    caller knows it. A Task in the middle of the events is the sign of a gap: the agent no longer has the events before
+    it, and that Task holds what they said.
+
+    Raises StreamBrokenError where it cannot go on, for want of numbers or of a connection in the time that `retries`
+    allow, and what the agent answers. A connection that breaks when the outcome is there takes nothing away.
+    """
+    told = _Told(task_id)
+    again = False
+    while True:
+        try:
+            async with aclosing(open_stream(told.task_id, told.seq)) as events:
+                first = True
+                async for event in events:
+                    retries.connected()
+                    known, first = first and told.holds(event), False
+                    if known:
+                        continue
+                    told.add(event)
+                    retries.news()
+                    yield event.response
+                    if again and told.outcome(ends):
+                        return  # a subscription would stay open where an answer to a message does not
+            if told.outcome(ends) or told.closed(ends):
+                return
+            failure: UnavailableError = told.early_end()
+        except UnavailableError as error:
+            if told.outcome(ends):
+                return
+            failure = error
+        can_go_on = told.seq or not told.anything
+        if not can_go_on or not await retries.pause(failure):
+            if not told.anything or isinstance(failure, StreamBrokenError):
+                raise failure
+            raise StreamBrokenError(f"{failure.message} The task goes on.", task_id=told.task_id) from failure
+        again = True
+
+
+class _Told:
+    """What the caller of a stream has been told."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.seq = 0
+        """The number of the last event; 0: there was none, or it had none."""
+        self.anything = False
+        self._state: a2a_pb2.TaskState | None = None
+        self._answered = False
+        self._changed = False
+        """The state is news, rather than what the stream began with."""
+
+    def holds(self, event: Numbered) -> bool:
+        """Whether `event`, with which a stream begins, is the task as it was told already."""
+        return self.seq > 0 and event.seq == self.seq and event.response.HasField("task")
+
+    def add(self, event: Numbered) -> None:
+        state = state_in(event.response)
+        if state is not None:
+            self._changed = self.anything
+            self._state = state
+        self.anything = True
+        self.task_id = task_id_in(event.response) or self.task_id
+        self.seq = event.seq
+        self._answered = self._answered or event.response.HasField("message")
+
+    def outcome(self, ends: frozenset[a2a_pb2.TaskState]) -> bool:
+        """Whether the caller knows how it went, whatever becomes of the stream."""
+        return self._answered or self._state in TERMINAL or (self._changed and self._state in ends)
+
+    def closed(self, ends: frozenset[a2a_pb2.TaskState]) -> bool:
+        """Whether the agent may have closed the stream here."""
+        return self._state in (ends if self.seq else TERMINAL | INTERRUPTED)
+
+    def early_end(self) -> StreamBrokenError:
+        seen = "before the first event"
+        if self._state is not None:
+            seen = f"in state {a2a_pb2.TaskState.Name(self._state)}"
+        return StreamBrokenError(f"The agent ended the stream {seen}, which is no end.", task_id=self.task_id)
