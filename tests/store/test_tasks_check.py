@@ -16,7 +16,15 @@ from tests.support.tasks import open_store
 
 
 def unchecked(url: str, **settings: object) -> TaskStore:
-    given = {"shards": 1, "timeout": 0.5, "task_ttl": 60.0, "patience": 1.0, "max_ready": 10, **settings}
+    given = {
+        "shards": 1,
+        "timeout": 0.5,
+        "task_ttl": 60.0,
+        "patience": 1.0,
+        "max_ready": 10,
+        "log_events": 1000,
+        **settings,
+    }
     return TaskStore(url, replica="r1", **given)  # type: ignore[arg-type]
 
 
