@@ -158,6 +158,15 @@ def test_a_letter_is_sent_again_once(command: Run, admin: Run, two_replicas: Pai
     assert (first["parts"], first["referenceTaskIds"]) == ([{"text": "sick patient"}], [old])
 
 
+def test_a_process_that_ends_before_it_notes_the_new_task_makes_no_second_one(admin: Run, two_replicas: Pair) -> None:
+    letter_id = bury(two_replicas, "echo hello")
+    (first,) = admin("dead-letters", "redrive", letter_id, "--json").json
+    two_replicas.store.client.hdel(f"a2a:{{0}}:letter:{letter_id}", "redriven")
+
+    assert admin("dead-letters", "redrive", letter_id, "--json").json == [first | {"created": False}]
+    assert admin("dead-letters", "show", letter_id, "--json").json[0]["letter"]["redrivenTaskId"] == first["taskId"]
+
+
 def test_many_operators_at_once_make_one_task(two_replicas: Pair) -> None:
     letter_id = bury(two_replicas, "echo hello")
 

@@ -51,13 +51,20 @@ def test_a_different_definition_loaded_first_is_named_in_a_sentence() -> None:
     assert "Install that version, or run the two packages in separate processes." in sentence
 
 
-def test_the_card_service_needs_no_a2a_proto() -> None:
+@pytest.mark.parametrize(
+    ("module", "service"),
+    [
+        ("a2a_grpc.card.v1.card", "a2a_grpc.card.v1.AgentCardService"),
+        ("a2a_grpc.admin.v1.admin", "a2a_grpc.admin.v1.AdminService"),
+    ],
+)
+def test_our_own_services_need_no_a2a_proto(module: str, service: str) -> None:
     result = python(
         "import sys",
-        "from a2a_grpc.card.v1 import card_pb2, card_pb2_grpc",
+        f"import {module}_pb2 as stubs, {module}_pb2_grpc",
         "assert not [name for name in sys.modules if name.endswith('a2a_pb2')]",
-        "print(card_pb2.DESCRIPTOR.services_by_name['AgentCardService'].full_name)",
+        "print(*(service.full_name for service in stubs.DESCRIPTOR.services_by_name.values()))",
     )
 
     assert result.returncode == 0, last_line(result)
-    assert result.stdout == "a2a_grpc.card.v1.AgentCardService\n"
+    assert result.stdout == f"{service}\n"
