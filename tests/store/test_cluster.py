@@ -3,10 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 import redis
 
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.store import inspection as looking
+from a2a_grpc.server.store.erasing import Eraser
+from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.topology import slot_of
 from tests.store.pens import Pen, see
@@ -14,7 +19,7 @@ from tests.support.cluster import ClusterSet, cluster_set
 from tests.support.nodes import Node
 from tests.support.places import Place, open_place
 from tests.support.servers import KINDS, ServerKind
-from tests.support.tasks import ALICE, create, open_store
+from tests.support.tasks import ALICE, DAY, create, open_store, origin
 from tests.support.waiting import wait_until
 
 SHARDS = 16
@@ -144,3 +149,31 @@ async def test_what_a_lost_master_held_is_served_by_its_replica(cluster: Cluster
         open_store(cluster.url, "r2", shards=SHARDS, store_replicas=1) as there,
     ):
         await written_by_many(here, there, asyncio.create_task(lose()), 40)
+
+
+async def test_operators_find_and_erase_what_lies_on_any_node(cluster: ClusterSet) -> None:
+    async with open_store(cluster.url, shards=SHARDS) as store:
+        inspection, letters = looking.Inspection(store), DeadLetters(store, ttl=DAY)
+        await store.registry.beat(0, 100, enters=True)
+        running = {(await create(store, str(at))).task_id for at in range(2 * SHARDS)}
+        waiting = [await create(store, str(at), claim=False) for at in range(2 * SHARDS)]
+        ready = {stored.task_id for stored in waiting}
+        for stored in waiting:
+            await letters.bury(stored, origin("x"), "lost", now_ms())
+
+        async def found(place: looking.Place | None) -> set[str]:
+            tasks, more = await inspection.find(looking.Wanted(place=place), "", 1000)
+            assert not more
+            return {task.task_id for task in tasks}
+
+        assert (await found(looking.Place.RUNNING), await found(looking.Place.READY), await found(None)) == (
+            running, ready, running | ready
+        )  # fmt: skip
+        assert {letter.task_id for letter in (await letters.page(None, None, None, 100)).letters} == ready
+
+        eraser = Eraser(store, letters)
+        assert [await eraser.erase(task_id) for task_id in ready] == [1] * len(ready)
+        assert await found(None) == running
+        left = [key for node in cluster.nodes for key in cast("list[bytes]", node.client.keys("*"))]
+        assert not [key for key in left if any(task_id.encode() in key for task_id in ready)]
+        assert await letters.discard_before(None) == 0
