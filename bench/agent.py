@@ -27,3 +27,15 @@ async def ticks(turn: Turn) -> None:
     for _ in range(int(turn.text.split()[1])):
         await asyncio.sleep(0.005)
         await turn.stream("output", text=f"{time.perf_counter_ns()}")
+
+
+@agent.skill(id="began", name="Began", description="Says when it began, and goes on for a minute.", tags=["bench"])
+async def began(turn: Turn) -> None:
+    await turn.artifact(f"attempt {turn.attempt}", text=f"{time.perf_counter_ns()}")
+    await asyncio.sleep(60)
+
+
+@agent.skill(id="idle", name="Idle", description="Does nothing for a minute.", tags=["bench"])
+async def idle(turn: Turn) -> None:
+    await asyncio.sleep(60)
+    await turn.complete()
