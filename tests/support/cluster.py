@@ -64,7 +64,7 @@ class ClusterSet:
         """Who owns the slot of `key`, as the first node that answers sees it."""
         slot = slot_of(key)
         for node in self.nodes:
-            if not node.alive:
+            if not node.answers:
                 continue
             with contextlib.suppress(redis.RedisError):
                 for line in self._view(node):

@@ -37,6 +37,7 @@ class Node:
         self._guard: subprocess.Popen[bytes] | None = None
         self.alive = False
         """The process runs, or is stopped."""
+        self.stopped = False
         self.pid = 0
         self.client = redis.Redis(port=port, socket_timeout=5, retry=Retry(NoBackoff(), 0))
         """A synchronous client for set-up and inspection."""
@@ -81,10 +82,17 @@ class Node:
     def stop(self) -> None:
         """SIGSTOP: the process stands still, its connections stay open."""
         os.kill(self.pid, signal.SIGSTOP)
+        self.stopped = True
 
     def cont(self) -> None:
         """SIGCONT: the process goes on."""
         os.kill(self.pid, signal.SIGCONT)
+        self.stopped = False
+
+    @property
+    def answers(self) -> bool:
+        """The process runs and is not stopped."""
+        return self.alive and not self.stopped
 
     def close(self) -> None:
         """Ends the server for good and removes its data."""

@@ -29,7 +29,7 @@ class SentinelSet:
         return {
             int(one.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)[1])  # type: ignore[no-untyped-call]
             for one in self.sentinels
-            if one.alive
+            if one.answers
         }
 
     def master(self) -> Node:
