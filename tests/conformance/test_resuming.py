@@ -23,7 +23,8 @@ from tests.conformance.callers import (
 )
 from tests.conformance.expected import INVALID_ARGUMENT, TASK_NOT_FOUND, UNSUPPORTED_OPERATION
 from tests.conformance.test_streaming import merged
-from tests.support.replica import Replica
+from tests.support.replica import PairPool, Replica
+from tests.support.waiting import wait_until
 
 NUMBERS = "urn:a2a-grpc:extension:event-sequence:v1"
 CURSOR = "last-event-id"
@@ -220,6 +221,62 @@ async def test_json_rpc_takes_the_header_too(replicas: tuple[Replica, Replica]) 
         response = await one.http.send(built)
         ids = [int(line.removeprefix("id: ")) for line in response.text.splitlines() if line.startswith("id: ")]
         assert ids == told.seqs[2:] and response.headers["last-event-id"] == "3"
+
+
+# -- what is no longer kept --------------------------------------------------------------------------------------------
+
+KEPT = 100
+
+
+@pytest.fixture
+async def short(connect: Connect, pair_pool: PairPool) -> tuple[Caller, Caller]:
+    """Callers of two replicas that keep little of a task's log (A2A_LOG_EVENTS)."""
+    env = {"A2A_LOG_EVENTS": str(KEPT), "A2A_SNAPSHOT_EVENTS": "10"}
+    one, other = pair_pool.get("tests.cases.agents:agent", env).replicas
+    return await connect(one), await connect(other)
+
+
+@pytest.mark.parametrize("after", [0, 2, 900])
+async def test_a_gap_in_what_has_ended_leaves_the_end(after: int, short: tuple[Caller, Caller]) -> None:
+    """B009: the task as it stood before its end, whose number tells that something is missing, and then the end."""
+    one, other = short
+    request = say("chunks 2000")
+    done = (await one.send(request)).task
+    last = (await sending(other, request)).seqs[-1]
+    assert last == 2003
+    for stream in (subscription(other, done.id, after), sending(other, request, after)):
+        log = await stream
+        assert log.kinds == ["task WORKING", "COMPLETED"]
+        assert log.seqs == [last - 1, last] and log.begins_at == str(last - 1) != str(after)
+        assert merged(log.events) == done
+    assert (await sending(other, request)).seqs == [last - 1, last], "its beginning is gone for everybody"
+
+
+async def test_what_is_kept_is_told_without_a_gap(short: tuple[Caller, Caller]) -> None:
+    one, other = short
+    request = say("chunks 2000")
+    done = (await one.send(request)).task
+    for after in (2003 - KEPT, 2002):
+        for stream in (subscription(other, done.id, after), sending(other, request, after)):
+            log = await stream
+            assert log.seqs == list(range(after, 2004)) and log.begins_at == str(after)
+            assert merged(log.events) == done
+
+
+async def test_a_gap_in_what_goes_on_begins_with_the_task_as_it_stands(short: tuple[Caller, Caller]) -> None:
+    """And then every event, each once."""
+    one, other = short
+    task = await one.task("tick 1500 1", return_immediately=True)
+
+    async def far() -> bool:
+        return len("".join(texts(await other.get(task.id))).split()) > 4 * KEPT
+
+    await wait_until(far, "the task has written much", 20)
+    log = await subscription(other, task.id, 3)
+    assert log.begins_at == str(log.seqs[0]) != "3"
+    assert log.seqs == list(range(log.seqs[0], log.seqs[0] + len(log.seqs)))
+    assert log.kinds[-1] == "COMPLETED" and len(log.seqs) > 10
+    assert merged(log.events) == await one.get(task.id)
 
 
 # -- SendStreamingMessage ----------------------------------------------------------------------------------------------
