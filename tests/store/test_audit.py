@@ -48,6 +48,8 @@ DAMAGES: dict[str, Callable[[Victim], tuple[str | int, ...]]] = {
     "ready to be claimed": lambda task: ("ZADD", task.keys.ready, 1, task.id),
     "which is no task": lambda task: ("ZADD", task.keys.ready, 1, NOBODY),
     "to be erased": lambda task: ("ZADD", task.keys.purge, 1, task.id),
+    "which is no letter": lambda task: ("ZADD", task.keys.dead, 1, f"{task.id}.1"),
+    "a letter that dead does not name": lambda task: ("HSET", task.keys.letter(f"{task.id}.1"), "task", task.id),
     "should hold": lambda task: ("ZADD", task.keys.index("", "alice", state=states.WORKING), 1, task.id),
     "there is no task": lambda task: ("DEL", task.keys.task(task.id)),
 }
