@@ -1,9 +1,11 @@
 """An agent that is at work when its process is told to end. The first word of a message says in which way."""
 
 import asyncio
+import logging
+import re
 import time
 
-from a2a_grpc.server.agents import Agent, Turn
+from a2a_grpc.server.agents import Agent, Answers, Turn
 
 agent = Agent(name="Busy", description="Is at work.", version="1.0")
 
@@ -14,6 +16,11 @@ async def work(turn: Turn) -> None:
     match word:
         case "count":
             await turn.working()
+            for number in range(1, int(rest) + 1):
+                await turn.stream("count", text=f"{number} ")
+                await asyncio.sleep(0.1)
+        case "attempt":
+            await turn.artifact("attempt", text=str(turn.attempt))
             for number in range(1, int(rest) + 1):
                 await turn.stream("count", text=f"{number} ")
                 await asyncio.sleep(0.1)
@@ -31,7 +38,24 @@ async def work(turn: Turn) -> None:
             await turn.working()
             await turn.flush()
             time.sleep(60)  # noqa: ASYNC251 - what authors do by mistake
+        case "regex":
+            await turn.working()
+            await turn.flush()
+            re.match("(a+)+$", "a" * 60 + "b")  # keeps the interpreter for itself, for years
         case "ask":
             await turn.require_input("What else?")
         case _:
             await turn.artifact("echo", text=rest)
+
+
+talker = Agent(name="Talker", description="Answers with a message, after a while.", version="1.0")
+
+
+@talker.skill(
+    id="talk", name="Talk", description="Says the text after a second.", tags=["test"], answers=Answers.MESSAGE
+)
+async def talk(turn: Turn) -> None:
+    seconds, _, rest = turn.text.partition(" ")
+    logging.getLogger(__name__).info("begun to talk")
+    await asyncio.sleep(float(seconds))
+    await turn.reply(rest)

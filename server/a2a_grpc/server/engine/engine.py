@@ -30,6 +30,7 @@ from a2a_grpc.wire.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
     TaskNotFoundError,
+    UnavailableError,
     UnsupportedOperationError,
     Violation,
 )
@@ -255,6 +256,8 @@ class Engine:
             await asyncio.wait({body, decided}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if trial.message is not None:
                 return trial.message
+            if body.cancelled() and self._closing:
+                raise UnavailableError("The server is shutting down; send the message again.", retry_after=_RETRY_AFTER)
             if message_only:
                 return _no_message(trial, body)
             return await self._become_task(intake, entry, turn, trial, body)
