@@ -79,3 +79,29 @@ async def test_who_watches_is_told_before_the_server_leaves() -> None:
         assert not leaving.done()
         await leaving
         await server.end()
+
+
+async def test_callers_who_wait_for_an_answer_before_the_next_call_lose_none() -> None:
+    """What is sent before its peer knows that the library stops is CANCELLED: so nobody gets an answer just then."""
+    server = create_server(Scripted(), None, ready(), addr="127.0.0.1:0")
+    address = f"127.0.0.1:{await server.start()}"
+    answers = 0
+    failures: list[grpc.StatusCode] = []
+
+    async def keep_calling(stub: A2AServiceStub) -> None:
+        nonlocal answers
+        while True:
+            try:
+                await stub.GetTask(GET, timeout=5)
+            except grpc.aio.AioRpcError as error:
+                failures.append(error.code())
+                return
+            answers += 1
+
+    async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(10):
+        callers = [asyncio.create_task(keep_calling(A2AServiceStub(channel))) for _ in range(32)]
+        await wait_until(lambda: answers > 200, "calls pass")
+        await server.leave()
+        await asyncio.gather(*callers)
+        await server.end()
+    assert set(failures) == {grpc.StatusCode.UNAVAILABLE}, "there is no connection any more"

@@ -12,14 +12,17 @@ from google.protobuf.message import Message
 
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.core.events import Event
 from tests.support.http_bindings import (
     TASK,
     ScriptedHandler,
     answering,
     compose,
     connected,
+    emitting,
     http_request,
     listening,
+    snapshot,
 )
 from tests.support.waiting import wait_until
 
@@ -150,3 +153,63 @@ async def test_stopping_leaves_nothing_behind() -> None:
             await listener.stop(grace=0.1)
         assert not listener._state.connections
     assert asyncio.all_tasks() == before
+
+
+# Leaving in two steps
+
+
+async def test_whoever_is_told_to_leave_is_served_first() -> None:
+    """From `retire` on each response closes its connection; new ones are still taken."""
+    async with listening(compose(ScriptedHandler(answering(TASK)))) as (listener, port), connected(port) as raw:
+        await raw.send(GET)
+        code, headers, _ = await raw.response()
+        assert (code, "connection" in headers) == (200, False)
+        listener.retire()
+        for caller in (raw, None):
+            async with connected(port) as fresh:
+                asking = caller or fresh
+                await asking.send(GET)
+                code, headers, _ = await asking.response()
+                assert (code, headers["connection"]) == (200, "close")
+                assert await asking.at_end()
+
+
+async def test_a_request_that_has_begun_to_come_is_answered() -> None:
+    """Idle connections are closed at once; one that carries the first bytes of a request, or of its body, is not."""
+    post = http_request("POST", "/message:send", b'{"message": {}}', content_type="application/json")
+    async with (
+        listening(compose(ScriptedHandler(answering(TASK)))) as (listener, port),
+        contextlib.AsyncExitStack() as s,
+    ):
+        idle, head, part = [await s.enter_async_context(connected(port)) for _ in range(3)]
+        await head.send(GET[:20])
+        await part.send(post[:-5])
+        await wait_until(lambda: len(listener._state.tasks) == 1, "the head of a request is there")
+        await wait_until(lambda: sum(one._in_head for one in listener._connections()) == 1, "so is part of another one")
+        await listener.leave()
+        assert await idle.at_end()
+        for raw, rest in ((head, GET[20:]), (part, post[-5:])):
+            await raw.send(rest)
+            code, headers, _ = await raw.response()
+            assert (code, headers["connection"]) == (200, "close")
+            assert await raw.at_end()
+
+
+async def test_answers_are_waited_for_and_streams_are_not() -> None:
+    until = asyncio.Event()
+    handler = held(until)
+    handler.on_stream = emitting(Event(1, snapshot()), wait=asyncio.Event())
+    async with listening(compose(handler)) as (listener, port), contextlib.AsyncExitStack() as stack:
+        stream, raw = [await stack.enter_async_context(connected(port)) for _ in range(2)]
+        await stream.send(http_request("GET", "/tasks/t1:subscribe"))
+        await stream.head()
+        async with asyncio.timeout(1):
+            await listener.answered()
+        await raw.send(GET)
+        await wait_until(lambda: handler.running == 1, "the call runs")
+        answered = asyncio.create_task(listener.answered())
+        assert not (await asyncio.wait({answered}, timeout=0.1))[0]
+        until.set()
+        async with asyncio.timeout(1):
+            await answered
+        assert (await raw.response())[0] == 200
