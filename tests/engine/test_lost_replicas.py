@@ -59,9 +59,9 @@ class Caller:
         assert found is not None
         return found
 
-    async def until_written(self, task_id: str) -> None:
+    async def until_written(self, task_id: str, artifacts: int = 1) -> None:
         async def written() -> bool:
-            return bool((await self.get(task_id)).artifacts)
+            return len((await self.get(task_id)).artifacts) >= artifacts
 
         await wait_until(written, "the turn has written something", 10)
 
@@ -180,7 +180,8 @@ async def test_a_turn_goes_on_where_its_checkpoint_stands(
     here, there = callers
     file, lost = tmp_path / "file", one.pid
     task_id = await here.begin(f"resume {file} 15")
-    await here.until_written(task_id)
+    # Behind the first artifact its checkpoint may still be on its way; behind the second one it is stored.
+    await here.until_written(task_id, 2)
     one.kill()
     task = await there.until(task_id, states.COMPLETED)
     assert attempts(file) == [f"1 {lost}", f"2 {other.pid}"]
