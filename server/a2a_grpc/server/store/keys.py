@@ -18,7 +18,7 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `letter:LETTER`            | hash   | A2A_DEAD_LETTER_TTL, plus a margin |
 | `replicas`                 | hash   | none: rows leave when the replica goes or is lost; only in shard 0 |
 | `condemned`                | hash   | none: rows leave when all is recovered that the replica held; only in shard 0 |
-| `mark`                     | string | a minute: written behind what waits for replicas (A2A_STORE_REPLICAS) |
+| `mark`                     | string | a minute: written to see whether writes are taken, and replicas have them |
 | `a2a:shards`               | string | none: the number of shards, fixed at the first start |
 | `a2a:card:ETAG`            | string | 400 days from its last use: when this card was first published |
 """
@@ -29,6 +29,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids
 
 SHARDS = "a2a:shards"
+MARK_KEPT_MS = 60_000
 
 
 def card(etag: str) -> str:
@@ -37,7 +38,7 @@ def card(etag: str) -> str:
 
 
 def mark(shard: int) -> str:
-    """String, empty: written behind writes that wait for replicas."""
+    """String, empty: written to see whether a write is taken, and behind writes that wait for replicas."""
     return f"a2a:{{{shard:x}}}:mark"
 
 

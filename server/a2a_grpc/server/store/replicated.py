@@ -11,11 +11,11 @@ from typing import Any
 
 from hiredis import ReplyError
 
+from a2a_grpc.server.store import keys as key_names
 from a2a_grpc.server.store.connections import Connect
 from a2a_grpc.server.store.link import Link, pack
 from a2a_grpc.server.store.pipeline import Call, Pipeline, Surroundings, expired
 
-_KEPT_MS = 60_000
 # Of the store timeout; what is left of it is for making the calls again.
 _SHARE = 0.5
 
@@ -63,7 +63,7 @@ class ReplicatedPipeline(Pipeline):
         seal = _Seal(b"", None, reply, float("inf"), sent=now)
         seal.marked = None
         self._sent += (seal, seal)
-        return pack("SET", self._mark(), "", "PX", _KEPT_MS) + self._wait
+        return pack("SET", self._mark(), "", "PX", key_names.MARK_KEPT_MS) + self._wait
 
     def _on_reply(self, reply: Any) -> None:
         call = self._sent[0]

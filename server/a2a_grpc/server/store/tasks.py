@@ -39,6 +39,8 @@ from a2a_grpc.server.store.registry import Registry
 
 log = logging.getLogger(__name__)
 
+# Seconds. A failover takes two or more, and readiness shall tell of each.
+_NOW = 1.0
 _CARD_KEPT_MS = 400 * 86_400_000
 _OLDEST_SERVER = (7, 0)
 # Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it.
@@ -110,8 +112,25 @@ class TaskStore:
             )
 
     async def ping(self) -> None:
-        """See that the store takes writes now."""
-        await self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX")
+        """See that every server of the store takes writes now."""
+        await asyncio.gather(
+            self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=_NOW),
+            *(
+                self._pipeline.command("SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=_NOW)
+                for shard in self._one_of_each()
+            ),
+        )
+
+    def _one_of_each(self) -> Sequence[int]:
+        """One shard on each server of a cluster."""
+        found: dict[str, int] = {}
+        several = len(self.nodes.homes())
+        if several > 1:
+            for shard, keys in enumerate(self._keys):
+                found.setdefault(self.nodes.home(keys.ready), shard)
+                if len(found) == several:
+                    break
+        return list(found.values())
 
     async def close(self) -> None:
         """Close the connections; what is under way is given up."""
