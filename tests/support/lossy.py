@@ -38,7 +38,11 @@ class LossyLink:
         self._open.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+        try:
+            server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+        except OSError:
+            writer.transport.abort()
+            return
         requests = asyncio.create_task(self._requests(reader, server_writer))
         this = asyncio.current_task()
         assert this is not None

@@ -1,0 +1,35 @@
+"""`python -m tests.chaos --seed N --seconds S`: a run of any length by hand, or a look at one that was kept."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from tests.chaos.faults import ON_ONE_SERVER
+from tests.chaos.fleet import plain_fleet
+from tests.chaos.history import load
+from tests.chaos.report import judge
+from tests.chaos.run import chaos
+
+
+def main() -> int:
+    """Exit status 1 where something was violated."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--only", help="kinds of faults, with commas between them")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="check a history that was kept, and run nothing")
+    given = parser.parse_args()
+    if given.check is not None:
+        report = judge(load(given.check))
+    else:
+        kinds = ON_ONE_SERVER
+        if given.only:
+            kinds = {name: kinds[name] for name in given.only.split(",")}
+        report = asyncio.run(chaos(given.seed, given.seconds, plain_fleet, kinds))
+    print(report)
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
