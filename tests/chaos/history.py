@@ -129,7 +129,7 @@ def save(history: History, path: Path) -> None:
     with gzip.open(path, "wb", compresslevel=3) as file:
         for name, value in asdict(history).items():
             for row in value if isinstance(value, list) else [value]:
-                file.write(orjson.dumps([name, row]) + b"\n")
+                file.write(orjson.dumps([name, row], default=list) + b"\n")
 
 
 def load(path: Path) -> History:
