@@ -39,6 +39,13 @@ async def _tick(turn: Turn, rest: str) -> None:
         await ENDS[end[0]](turn)
 
 
+async def _counted(turn: Turn, rest: str) -> None:
+    """`counted N MS PATH`: as `tick`, and a line in PATH for each time that it is begun."""
+    ticking, _, path = rest.rpartition(" ")
+    _note(path, f"begin {os.getpid()}")
+    await _tick(turn, ticking)
+
+
 async def _stamps(turn: Turn, rest: str) -> None:
     """`stamps N MS`: N chunks, each the time (of the machine's monotonic clock) at which it was written."""
     count, pause = rest.split(" ")
@@ -307,6 +314,7 @@ HOOKS: dict[str, Act] = {
 WORDS: dict[str, Act] = {
     **BY_WORD,
     "tick": _tick,
+    "counted": _counted,
     "stamps": _stamps,
     "step": _step,
     "last": _last,

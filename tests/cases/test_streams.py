@@ -213,7 +213,7 @@ async def test_b025_a_stream_that_loses_the_store_ends_with_an_error(two_replica
 @pytest.mark.parametrize("over", ["GRPC", "HTTP+JSON"])
 async def test_b025_the_client_does_not_take_a_lost_store_for_the_end(over: str, two_replicas: Pair) -> None:
     """Its stream raises; it does not just stop."""
-    async with await A2AClient.connect(two_replicas.replicas[0].http_url, bindings=(over,)) as client:
+    async with await A2AClient.connect(two_replicas.replicas[0].http_url, bindings=(over,), patience=2) as client:
         stream = client.send_streaming_message(say("tick 1000 50"))
         assert (await anext(stream)).HasField("task")
         two_replicas.store.kill()

@@ -1,12 +1,12 @@
 """3.3.2 system errors: a store that is down at the start, goes away, or stands still.
 
 Every call is answered UNAVAILABLE with a hint when to come back, within two seconds; nothing that was acknowledged is
-lost, and the service is back by itself (B103).
+lost, and the service is back by itself (B103). What runs meanwhile is the subject of `tests/cases/test_store_trouble.py`,
+with more kinds of trouble.
 """
 
 import asyncio
 import contextlib
-import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
@@ -22,11 +22,9 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import (
     BINDINGS,
     Caller,
-    CallError,
     Connect,
     HttpCaller,
     Service,
-    kinds,
     refused,
     say,
     state,
@@ -35,21 +33,12 @@ from tests.conformance.callers import (
 from tests.conformance.expected import INVALID_ARGUMENT, UNAVAILABLE, VERSION_NOT_SUPPORTED
 from tests.support.replica import Replica
 from tests.support.servers import StoreServer, fresh_store_server
+from tests.support.troubles import gone
 from tests.support.waiting import wait_until
 
 WITHIN = 2.0
 """Seconds to an answer."""
 AGENT = "tests.conformance.agent:full"
-
-
-@contextlib.contextmanager
-def gone(store: StoreServer) -> Iterator[None]:
-    """Inside the block nobody listens. SIGTERM, since what a store keeps when it is killed is not the question here."""
-    store.kill(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        store.start()
 
 
 TROUBLES: dict[str, Callable[[StoreServer], AbstractContextManager[None]]] = {
@@ -183,41 +172,6 @@ async def test_3_3_1_a_call_that_failed_for_the_store_can_be_sent_again(
     task = (await other.send(follow_up)).task
     assert (task.id, state(task.status.state), texts(task)) == (parked.id, "COMPLETED", ["more"])
     assert [state(task.status.state) for task in (await other.page()).tasks] == ["COMPLETED"] * 4
-
-
-@pytest.mark.parametrize("trouble", TROUBLES)
-async def test_3_5_2_streams_and_turns_outlast_a_store_that_comes_back(
-    trouble: str, store: StoreServer, callers: list[Caller], other: Caller
-) -> None:
-    """B011: a stream goes on without a gap, or ends with an error; a turn that runs loses nothing."""
-    async with callers[0].stream("SendStreamingMessage", say("slow 2")) as near:
-        task_id = (await anext(near)).task.id
-        async with other.subscribe(task_id) as far:
-            logs = [asyncio.create_task(read(stream)) for stream in (near, far)]
-            with TROUBLES[trouble](store):
-                await asyncio.sleep(0.7)
-            for log in await asyncio.gather(*logs):
-                if log is not None:
-                    assert [part.text for event in log for part in event.artifact_update.artifact.parts] == [
-                        "chunk 1 ",
-                        "chunk 2 ",
-                    ]
-                    assert kinds(log)[-1] == "COMPLETED"
-
-    async def done() -> bool:
-        return state((await other.get(task_id)).status.state) == "COMPLETED"
-
-    await wait_until(done, "the turn is over", timeout=10)
-    assert texts(await callers[0].get(task_id)) == ["chunk 1 chunk 2 "]
-
-
-async def read(stream: AsyncIterator[pb.StreamResponse]) -> list[pb.StreamResponse] | None:
-    """The events until the stream ends properly; None if it ended with UNAVAILABLE."""
-    try:
-        return [event async for event in stream]
-    except CallError as failure:
-        assert failure.is_of(UNAVAILABLE), failure
-        return None
 
 
 async def test_3_3_2_a_store_that_is_down_at_the_start(connect_over: Connect) -> None:

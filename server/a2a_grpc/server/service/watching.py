@@ -31,7 +31,8 @@ class Watcher:
                 event = await follower.next()
                 while not _is_settling(event):
                     event = await follower.next()
-                stored = await self._read(accepted)
+                # Who waits already waits on where the store is away for a while.
+                stored = await self._read(accepted, patient=True)
             stored.fold.write(task)
 
     async def terminal(self, task_id: str) -> StoredTask:
@@ -121,8 +122,8 @@ class Watcher:
             at = found[-1].seq
         return False
 
-    async def _read(self, accepted: Accepted) -> StoredTask:
-        stored = await self._store.read(accepted.task_id)
+    async def _read(self, accepted: Accepted, *, patient: bool = False) -> StoredTask:
+        stored = await self._store.read(accepted.task_id, patient=patient)
         if stored is None:
             raise gone(accepted)
         return stored

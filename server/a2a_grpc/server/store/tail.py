@@ -29,11 +29,11 @@ _PAGE = 512
 class Log(Protocol):
     """Where a follower reads what it missed."""
 
-    async def log(self, task_id: str, after: int, count: int = ...) -> list[Event]:
-        """Up to `count` entries with a seq above `after`."""
+    async def log(self, task_id: str, after: int, count: int = ..., *, patient: bool = ...) -> list[Event]:
+        """Up to `count` entries with a seq above `after`; `patient` waits for a store that is away."""
         ...
 
-    async def exists(self, task_id: str) -> bool:
+    async def exists(self, task_id: str, *, patient: bool = ...) -> bool:
         """Whether there is such a task still."""
         ...
 
@@ -52,6 +52,7 @@ class Follower:
         self._buffer: deque[Event] = deque()
         self._arrived = asyncio.Event()
         self._behind = False
+        self._patient = True
 
     def begin(self, after: int, *, behind: bool = False) -> None:
         """Start after the entry `after`; `behind` where older entries than the follower's own are wanted."""
@@ -68,9 +69,13 @@ class Follower:
             self._buffer.extend(events)
         self._arrived.set()
 
-    def doubt(self) -> None:
-        """Something may have been missed: look into the log; called by the topic."""
+    def doubt(self, *, away: bool = False) -> None:
+        """Something may have been missed: look into the log; called by the topic.
+
+        `away`: the store has been for as long as anybody should wait.
+        """
         self._behind = True
+        self._patient = not away
         self._arrived.set()
 
     async def next(self) -> Event:
@@ -84,8 +89,8 @@ class Follower:
             if not self._buffer and self._behind:
                 self._behind = False
                 try:
-                    found = await self._source.log(self._topic.task_id, self._cursor, _PAGE)
-                    if not found and not await self._source.exists(self._topic.task_id):
+                    found = await self._log()
+                    if not found and not await self._exists():
                         raise TaskErasedError(self._topic.task_id)
                 except BaseException:
                     self._behind = True
@@ -115,13 +120,21 @@ class Follower:
 
     async def _fill(self, before: int) -> None:
         """Read the gap between the cursor and `before`."""
-        found = await self._source.log(self._topic.task_id, self._cursor, _PAGE)
+        found = await self._log()
         missing = [event for event in found if event.seq < before]
         if not missing:
-            if not await self._source.exists(self._topic.task_id):
+            if not await self._exists():
                 raise TaskErasedError(self._topic.task_id)
             raise StoreUnavailableError("the log of the task is no longer complete")
         self._buffer.extendleft(reversed(missing))
+
+    # A server that is back, and still loads its data, takes subscriptions already.
+
+    async def _log(self) -> list[Event]:
+        return await self._source.log(self._topic.task_id, self._cursor, _PAGE, patient=self._patient)
+
+    async def _exists(self) -> bool:
+        return await self._source.exists(self._topic.task_id, patient=self._patient)
 
 
 class _Topic:
@@ -138,9 +151,9 @@ class _Topic:
         for follower in self.followers:
             follower.offer(events)
 
-    def doubt(self) -> None:
+    def doubt(self, *, away: bool = False) -> None:
         for follower in self.followers:
-            follower.doubt()
+            follower.doubt(away=away)
 
 
 class LogTail:
@@ -261,9 +274,13 @@ class LogTail:
         if topic is None or topic.local:
             return
         if topic.followers:
-            with contextlib.suppress(StoreUnavailableError):
+            away = False
+            try:
                 await self._ensure_subscribed(topic.channel)
-            topic.doubt()
+            except StoreUnavailableError:
+                # The run has waited for it already.
+                away = True
+            topic.doubt(away=away)
         else:
             self._tidy(topic)
 
@@ -336,7 +353,7 @@ class LogTail:
         """Nobody waits for news that cannot come: looking into the log says that the store is away (B025)."""
         for topic in self._topics.values():
             if topic.channel in listener.channels:
-                topic.doubt()
+                topic.doubt(away=True)
 
     def astray(self) -> None:
         """A node that is no longer the home of a channel: others may know which one is."""

@@ -557,9 +557,10 @@ class TaskStore:
         )
         return [task_id.decode() for found in replies for task_id in found]
 
-    async def exists(self, task_id: str) -> bool:
+    async def exists(self, task_id: str, *, patient: bool = False) -> bool:
         """Whether there is a task of this id, which must be one that this store made."""
-        return bool(await self._pipeline.command("EXISTS", self.keys_of(task_id).task(task_id)))
+        limit = self._patience if patient else None
+        return bool(await self._pipeline.command("EXISTS", self.keys_of(task_id).task(task_id), timeout=limit))
 
     async def holder(self, task_id: str) -> tuple[str, int] | None:
         """Who holds a task (or ""), and its epoch; None where there is no such task."""
