@@ -6,8 +6,10 @@ come back is said in `test_streams.py` (B025).
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,26 @@ import pytest
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.cases.conftest import AGENT
 from tests.cases.reading import chunks, ticks
-from tests.conformance.callers import BINDINGS, Caller, CallError, Connect, HttpCaller, Stream, kinds, say, state, texts
-from tests.conformance.expected import UNAVAILABLE
+from tests.conformance.callers import (
+    BINDINGS,
+    Caller,
+    CallError,
+    Connect,
+    HttpCaller,
+    Stream,
+    kinds,
+    refused,
+    say,
+    state,
+    texts,
+)
+from tests.conformance.expected import TASK_NOT_FOUND, UNAVAILABLE
 from tests.conformance.test_store_trouble import calls, healths, ready, unavailable
-from tests.support.replica import Pair
+from tests.support.audit import audit
+from tests.support.lossy import LossyLink, lossy
+from tests.support.replica import Pair, replica
 from tests.support.replica import pair as opened
+from tests.support.servers import fresh_store_server
 from tests.support.troubles import HOLD, TROUBLES, Trouble
 from tests.support.waiting import wait_until
 
@@ -39,12 +56,12 @@ def own() -> Iterator[Pair]:
 @pytest.fixture
 async def harmed(own: Pair) -> AsyncIterator[Pair]:
     """The same, and what was going on is over afterwards. Nobody was restarted for the trouble."""
-    before = [replica.pid for replica in own.replicas]
+    before = [one.pid for one in own.replicas]
     yield own
     await ready(*own.replicas)
-    assert [replica.pid for replica in own.replicas] == before
-    for replica in own.replicas:
-        assert "Traceback" not in replica.log(), replica.log()
+    assert [one.pid for one in own.replicas] == before
+    for one in own.replicas:
+        assert "Traceback" not in one.log(), one.log()
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
@@ -159,3 +176,89 @@ async def probed(caller: Caller) -> None:
         return await healths(caller.service) == (200, 503, "NOT_SERVING")
 
     await wait_until(noticed, "probes tell that the store is away, and that the process lives", PROBED_WITHIN)
+
+
+@pytest.mark.parametrize("how", ["flushed", "restarted"])
+async def test_b011_a_store_that_comes_back_empty_leaves_nobody_waiting(
+    how: str, harmed: Pair, connect: Connect, notes: Path
+) -> None:
+    """Its tasks are lost, and everybody who waits for one or reads one hears it; what runs stops; new work is done."""
+    here = [await connect(harmed.replicas[0], over=over) for over in BINDINGS]
+    there = [await connect(harmed.replicas[1], over=over) for over in BINDINGS]
+    parked, request = await here[0].task("ask"), say(f"effects {notes}")
+    waiting = [asyncio.create_task(answered(here[0], request))]
+    await wait_until(notes.read_text, "the turn has begun")
+    # For the same turn, from where it runs and from elsewhere; and for a question that nobody will answer.
+    waiting += [asyncio.create_task(answered(caller, request)) for caller in (*here[1:], *there)]
+    reading: list[asyncio.Task[list[pb.StreamResponse]]] = []
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(over, waiting)
+        stack.push_async_callback(over, reading)
+        running = (await here[0].page(status=pb.TASK_STATE_WORKING)).tasks[0].id
+        for caller in (*here, *there):
+            for task_id in (running, parked.id):
+                stream = await stack.enter_async_context(caller.subscribe(task_id))
+                await anext(stream)
+                reading.append(asyncio.create_task(stream.all()))
+        done, _ = await asyncio.wait([*waiting, *reading], timeout=0.3)
+        assert not done
+        harmed.store.client.flushall()
+        if how == "restarted":
+            await harmed.store.restart()
+        lost = time.monotonic()
+        for outcome in await asyncio.wait_for(asyncio.gather(*waiting, *reading, return_exceptions=True), BACK_WITHIN):
+            assert isinstance(outcome, CallError), outcome
+            assert outcome.is_of(TASK_NOT_FOUND) or outcome.is_of(UNAVAILABLE), outcome
+        assert time.monotonic() - lost < BACK_WITHIN
+    await wait_until(lambda: quiet(notes), "the turn of a task that is gone has stopped")
+    for caller in (*here, *there):
+        await refused(TASK_NOT_FOUND, caller.get(parked.id))
+        assert texts(await caller.task("echo new")) == ["new"]
+    assert not audit(harmed.store.client)
+    assert harmed.store.client.get("a2a:shards") == b"1"
+
+
+async def quiet(notes: Path) -> bool:
+    """Nothing is noted any more, for five times as long as the turn takes for a line."""
+    before = notes.stat().st_size
+    await asyncio.sleep(0.25)
+    return notes.stat().st_size == before
+
+
+def has_lost(link: LossyLink, answers: int) -> bool:
+    return link.lost >= answers
+
+
+async def test_b011_connections_that_break_in_mid_script_cost_time_and_nothing_else(
+    connect: Connect, notes: Path
+) -> None:
+    """The store has done it, and its answer is lost: again and again, wherever in its life a task is."""
+    with fresh_store_server() as store:
+        async with lossy(store) as link, replica(agent=AGENT, redis_url=link.url) as one:
+            callers = [await connect(one, over=over) for over in BINDINGS]
+
+            async def lose() -> None:
+                chance = random.Random(11)
+                while True:
+                    link.lose_after(chance.randrange(12))
+                    await wait_until(partial(has_lost, link, link.lost + 1), "an answer is lost", 10)
+
+            async def once(number: int) -> None:
+                caller = callers[number % len(callers)]
+                task = await caller.task(f"counted 3 20 {notes}")
+                assert (state(task.status.state), texts(task)) == ("COMPLETED", [ticks(1, 3)])
+                question = await caller.task("ask")
+                assert texts(await caller.task(f"echo {number}", task_id=question.id)) == [str(number)]
+                log = await caller.events(f"counted 3 20 {notes}")
+                assert (kinds(log)[-1], chunks(log)) == ("COMPLETED", ticks(1, 3))
+
+            losing = asyncio.create_task(lose())
+            try:
+                for start in range(0, 60, 12):
+                    await asyncio.gather(*map(once, range(start, start + 12)))
+            finally:
+                await over([losing])
+            assert link.lost > 20
+            assert len(notes.read_text().splitlines()) == 120, "a turn was run twice"
+            assert "Traceback" not in one.log()
+        await wait_until(lambda: not audit(store.client), "all is in order")

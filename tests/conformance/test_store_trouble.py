@@ -1,8 +1,8 @@
 """3.3.2 system errors: a store that is down at the start, goes away, or stands still.
 
 Every call is answered UNAVAILABLE with a hint when to come back, within two seconds; nothing that was acknowledged is
-lost, and the service is back by itself (B103). What runs meanwhile is the subject of `tests/cases/test_store_trouble.py`,
-with more kinds of trouble.
+lost, and the service is back by itself (B103). More kinds of trouble, and what runs meanwhile, are the subject of
+`tests/cases/test_store_trouble.py`.
 """
 
 import asyncio

@@ -527,6 +527,8 @@ class Engine:
         """Stop everything that runs here: others have it, or will have."""
         for run in list(self._runs.values()):
             run.fence()
+        # A store that was emptied knows nobody any more, and nobody would tell of the tasks that are gone.
+        self._tail.doubt()
 
     async def _recover_all(self, lost: str, since: int | None) -> None:
         """Take the turns of a replica that was lost, if it is the one that was condemned at `since`."""

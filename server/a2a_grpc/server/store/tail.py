@@ -90,8 +90,6 @@ class Follower:
                 self._behind = False
                 try:
                     found = await self._log()
-                    if not found and not await self._exists():
-                        raise TaskErasedError(self._topic.task_id)
                 except BaseException:
                     self._behind = True
                     raise
@@ -123,18 +121,16 @@ class Follower:
         found = await self._log()
         missing = [event for event in found if event.seq < before]
         if not missing:
-            if not await self._exists():
-                raise TaskErasedError(self._topic.task_id)
             raise StoreUnavailableError("the log of the task is no longer complete")
         self._buffer.extendleft(reversed(missing))
 
-    # A server that is back, and still loads its data, takes subscriptions already.
-
     async def _log(self) -> list[Event]:
-        return await self._source.log(self._topic.task_id, self._cursor, _PAGE, patient=self._patient)
-
-    async def _exists(self) -> bool:
-        return await self._source.exists(self._topic.task_id, patient=self._patient)
+        # Patient, since a server that is back and still loads its data takes subscriptions already.
+        task_id, patient = self._topic.task_id, self._patient
+        found = await self._source.log(task_id, self._cursor, _PAGE, patient=patient)
+        if not found and not await self._source.exists(task_id, patient=patient):
+            raise TaskErasedError(task_id)
+        return found
 
 
 class _Topic:
@@ -283,6 +279,11 @@ class LogTail:
             topic.doubt(away=away)
         else:
             self._tidy(topic)
+
+    def doubt(self) -> None:
+        """The store is not what it was: let every follower look into its log."""
+        for topic in self._topics.values():
+            topic.doubt()
 
     def _topic(self, task_id: str) -> _Topic:
         topic = self._topics.get(task_id)
