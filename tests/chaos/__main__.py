@@ -3,12 +3,14 @@
 import argparse
 import asyncio
 import sys
+import tempfile
 from pathlib import Path
 
-from tests.chaos.faults import ON_ONE_SERVER
-from tests.chaos.fleet import plain_fleet
+from tests.chaos.faults import ON_ONE_SERVER, ON_SENTINEL
+from tests.chaos.fleet import plain_fleet, sentinel_fleet
 from tests.chaos.history import load
 from tests.chaos.report import judge
+from tests.chaos.rolling import roll, unpack_previous
 from tests.chaos.run import chaos
 
 
@@ -17,16 +19,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--sentinel", action="store_true", help="on a master, its replicas and sentinels")
+    parser.add_argument("--rolling", action="store_true", help="beside the previous version, without faults")
     parser.add_argument("--only", help="kinds of faults, with commas between them")
     parser.add_argument("--check", type=Path, metavar="FILE", help="check a history that was kept, and run nothing")
     given = parser.parse_args()
     if given.check is not None:
         report = judge(load(given.check))
+    elif given.rolling:
+        with tempfile.TemporaryDirectory(prefix="a2a-chaos-previous-") as folder:
+            if why_not := unpack_previous(Path(folder)):
+                parser.error(why_not)
+            report = asyncio.run(roll(given.seed, given.seconds, Path(folder)))
     else:
-        kinds = ON_ONE_SERVER
+        make, kinds = (sentinel_fleet, ON_SENTINEL) if given.sentinel else (plain_fleet, ON_ONE_SERVER)
         if given.only:
             kinds = {name: kinds[name] for name in given.only.split(",")}
-        report = asyncio.run(chaos(given.seed, given.seconds, plain_fleet, kinds))
+        report = asyncio.run(chaos(given.seed, given.seconds, make, kinds))
     print(report)
     return 1 if report.violations else 0
 

@@ -226,7 +226,7 @@ class Checker:
         if call.cursor is not None and not call.old and call.resumed != first.seq:
             text = f"last-event-id said {call.resumed}, and the first event was {first.seq}"
             yield Violation("a stream says where it was taken up", _about(call), text)
-        if call.operation == "SubscribeToTask" and call.cursor is None:
+        if call.operation == "SubscribeToTask" and (call.cursor is None or call.old):
             before = self._known_before(log.task, call.began)
             if first.seq < before:
                 text = f"it was told as of event {first.seq}, when {before} was known to somebody"

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 
 from tests.chaos.fleet import LEASE, Fleet
 from tests.chaos.history import Fault, History
+from tests.support.nodes import Node
+from tests.support.sentinel import SentinelSet
 from tests.support.servers import StoreServer
 
 _PAUSE = (0.3, 2.5)
@@ -17,6 +19,8 @@ _PAUSE = (0.3, 2.5)
 _OUTLASTS = (1.5 * LEASE, 4 * LEASE)
 _BRIEF = (0.1, 0.6 * LEASE)
 _EXIT = 30.0
+# The sentinels need a second to notice, and a moment to agree: at times they are not given that.
+_FAILOVER = (0.5, 6.0)
 
 Action = Callable[[], Awaitable[None]]
 
@@ -46,6 +50,17 @@ class Injector:
             "store restarted": lambda: self._restart_store(signal.SIGTERM),
             "store killed": lambda: self._restart_store(signal.SIGKILL),
             "store connections cut": self._cut_store_connections,
+            "store master killed": lambda: self._lose_a_node(
+                "store master killed", lambda store: store.master(), Node.kill
+            ),
+            "store master stopped": lambda: self._lose_a_node(
+                "store master stopped", lambda store: store.master(), Node.stop
+            ),
+            "store follower killed": lambda: self._lose_a_node("store follower killed", self._some_follower, Node.kill),
+            "store follower stopped": lambda: self._lose_a_node(
+                "store follower stopped", self._some_follower, Node.stop
+            ),
+            "store sentinel killed": lambda: self._lose_a_node("store sentinel killed", self._some_sentinel, Node.kill),
             "callers cut": self._cut_callers,
         }
         names, weights = list(kinds), list(kinds.values())
@@ -140,6 +155,22 @@ class Injector:
         async with self._fleet.store_busy, self._fault("store connections cut", None):
             await asyncio.to_thread(self._server.cut_connections, self._random.choice(["normal", "pubsub"]))
 
+    # -- a store of several servers ------------------------------------------------------------------------------------
+
+    async def _lose_a_node(self, kind: str, pick: Callable[[SentinelSet], Node], how: Callable[[Node], None]) -> None:
+        store = self._fleet.store
+        assert isinstance(store, SentinelSet)
+        async with self._fleet.store_busy, self._fault(kind, None):
+            await asyncio.to_thread(how, await asyncio.to_thread(pick, store))
+            await asyncio.sleep(self._random.uniform(*_FAILOVER))
+            await asyncio.to_thread(store.repair)
+
+    def _some_follower(self, store: SentinelSet) -> Node:
+        return self._random.choice(store.replicas())
+
+    def _some_sentinel(self, store: SentinelSet) -> Node:
+        return self._random.choice(store.sentinels)
+
     # -- callers -------------------------------------------------------------------------------------------------------
 
     async def _cut_callers(self) -> None:
@@ -163,3 +194,16 @@ ON_ONE_SERVER: Mapping[str, int] = {
     "callers cut": 4,
 }
 """How often each kind comes on one server."""
+
+ON_SENTINEL: Mapping[str, int] = {
+    "kill": 4,
+    "drain": 2,
+    "stop": 3,
+    "store master killed": 5,
+    "store master stopped": 5,
+    "store follower killed": 2,
+    "store follower stopped": 2,
+    "store sentinel killed": 2,
+    "callers cut": 3,
+}
+"""How often each kind comes where sentinels watch over the store."""

@@ -67,9 +67,9 @@ async def plain_fleet(notes: Path) -> AsyncIterator[Fleet]:
     with fresh_store_server() as store:
         async with contextlib.AsyncExitStack() as stack:
             links = [await stack.enter_async_context(lossy(store)) for _ in range(REPLICAS)]
-            replicas = [_replica(link.url, notes) for link in links]
+            replicas = [make_replica(link.url, notes) for link in links]
             fleet = Fleet(replicas=replicas, store=store, notes=notes, links=links)
-            await stack.enter_async_context(_running(fleet))
+            await stack.enter_async_context(running(fleet))
             yield fleet
 
 
@@ -78,20 +78,22 @@ async def sentinel_fleet(notes: Path) -> AsyncIterator[Fleet]:
     """Three replicas on a master with two replicas, which sentinels watch. What is acknowledged is on two servers."""
     with sentinel_set() as store:
         fleet = Fleet(
-            replicas=[_replica(store.url, notes, A2A_STORE_REPLICAS="1") for _ in range(REPLICAS)],
+            replicas=[make_replica(store.url, notes, A2A_STORE_REPLICAS="1") for _ in range(REPLICAS)],
             store=store,
             notes=notes,
         )
-        async with _running(fleet):
+        async with running(fleet):
             yield fleet
 
 
-def _replica(url: str, notes: Path, **env: str) -> Replica:
+def make_replica(url: str, notes: Path, **env: str) -> Replica:
+    """A replica with the settings and the agent of the suite."""
     return Replica(agent=AGENT, redis_url=url, env={**SETTINGS, FOLDER: str(notes), **env})
 
 
 @contextlib.asynccontextmanager
-async def _running(fleet: Fleet) -> AsyncIterator[None]:
+async def running(fleet: Fleet) -> AsyncIterator[None]:
+    """Starts all replicas of the fleet and ends them."""
     try:
         await asyncio.gather(*(asyncio.to_thread(one.start) for one in fleet.replicas))
         yield

@@ -25,7 +25,7 @@ FleetMaker = Callable[[Path], AbstractAsyncContextManager[Fleet]]
 
 async def chaos(seed: int, seconds: float, make: FleetMaker, kinds: Mapping[str, int]) -> Report:
     """Load and faults of these `kinds` for so many `seconds`, on a fleet of its own."""
-    history = History(seed=seed, max_attempts=MAX_ATTEMPTS)
+    history = new_history(seed)
     with tempfile.TemporaryDirectory(prefix="a2a-chaos-notes-") as folder:
         async with make(Path(folder)) as fleet, recorded(fleet, history):
             workers = hire(fleet, history)
@@ -37,6 +37,11 @@ async def chaos(seed: int, seconds: float, make: FleetMaker, kinds: Mapping[str,
                 group.create_task(work(workers, until))
             await survey(fleet, history)
     return judge(history)
+
+
+def new_history(seed: int) -> History:
+    """Of a run with the settings of the suite."""
+    return History(seed=seed, max_attempts=MAX_ATTEMPTS)
 
 
 @contextlib.asynccontextmanager
