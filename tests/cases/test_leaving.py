@@ -166,7 +166,7 @@ def subscriptions(pair: Pair) -> list[bytes | str]:
 
 
 async def test_b007_readers_who_drop_out_leave_the_store_connections_whole(pair: Pair, connect: Connect) -> None:
-    """50 subscriptions are cancelled, closed and reset at random times while 20 callers read tasks."""
+    """50 subscriptions, half of them resumed, are cancelled and reset at random times while 20 callers read tasks."""
     pair.store.client.client_setname("test")
     callers = [await connect(replica) for replica in pair.replicas]
     task = await callers[0].task("ask")
@@ -185,9 +185,10 @@ async def test_b007_readers_who_drop_out_leave_the_store_connections_whole(pair:
 
     async def drop(at: int) -> None:
         over, how = BINDINGS[at % 3], ("cancel", "reset")[at % 2]
+        cursor = {"last-event-id": str(at % 3)} if at % 4 < 2 else {}
         async with (
             behind_relays(pair.replicas[at // 2 % 2]) as (there, relays),
-            CALLERS[over](there) as caller,
+            CALLERS[over](there, {**VERSION, **cursor}) as caller,
             caller.subscribe(task.id) as stream,
         ):
             await anext(stream)

@@ -16,6 +16,7 @@ from tests.cases.conftest import AGENT, ENV
 from tests.cases.reading import reached, ticks
 from tests.conformance.callers import BINDINGS, Caller, CallError, Connect, kinds, refused, say, state, texts
 from tests.conformance.expected import INVALID_ARGUMENT, TASK_NOT_FOUND
+from tests.conformance.test_resuming import sending
 from tests.conformance.test_streaming import merged
 from tests.support.replica import Pair, PairPool, Replica, pair, replica
 from tests.support.waiting import wait_until
@@ -250,6 +251,17 @@ async def test_b089_a_refused_message_leaves_its_id_free(callers: list[Caller]) 
             await sent(caller, request)
         fresh = await sent(callers[(at + 1) % 6], changed(request, task_id=""))
         assert fresh.id != done.id and texts(fresh) == ["hi"]
+
+
+async def test_b029_a_question_from_before_a_message_does_not_end_its_stream(callers: list[Caller]) -> None:
+    """It still stands in the first event; who goes on from there is told how the message was answered."""
+    for at, caller in enumerate(callers):
+        task = await caller.task("linger 200")
+        request = say("tick 2 10", task_id=task.id)
+        told = await sending(callers[(at + 1) % 6], request)
+        assert told.kinds[0] == "task INPUT_REQUIRED" and told.kinds[-1] == "COMPLETED"
+        again = await sending(callers[(at + 2) % 6], request, told.seqs[0])
+        assert (again.events, again.seqs) == (told.events, told.seqs)
 
 
 # -- the window --------------------------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ from tests.client.peers import (
     task,
     task_event,
 )
-from tests.support.replica import Pair, Replica
+from tests.conformance.test_streaming import merged
+from tests.support.replica import Pair, Replica, replica
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
 
@@ -222,6 +223,42 @@ async def test_a_stream_goes_on_at_another_replica_when_its_own_is_killed() -> N
     assert ticks(seen) == numbers(12)
 
 
+async def test_a_stream_goes_on_when_the_turn_moves_to_another_replica(binding: str) -> None:
+    """B005: SIGKILL of the replica that does the work; the second attempt is part of the same stream."""
+    async with replicas(A2A_LEASE_TTL="1") as (first, second):
+        addresses = [(binding, "1.0", address_of(one, binding)) for one in (first, second)]
+        known = card(*((over, version, interface(address, over).url) for over, version, address in addresses))
+        known.capabilities.extensions.add(uri=EVENT_SEQUENCE)
+        async with await A2AClient.connect(known) as client, asyncio.timeout(30):
+            events = client.send_streaming_message(say("tick 6 100"))
+            seen = [await anext(events) for _ in range(4)]
+            first.kill()
+            seen += await received(events)
+            done = await client.get_task(pb.GetTaskRequest(id=seen[0].task.id))
+    assert [event.HasField("task") for event in seen] == [True] + [False] * (len(seen) - 1)
+    states = [event.status_update.status.state for event in seen if event.HasField("status_update")]
+    assert states == [WORKING, WORKING, WORKING, COMPLETED], (
+        "the start, the news that it starts again, the start, the end"
+    )
+    assert ticks(seen).endswith(numbers(6)) and ticks(seen).startswith("1 2 ")
+    assert merged(seen).artifacts == done.artifacts and merged(seen).status == done.status
+
+
+async def test_a_stream_outlasts_the_age_that_connections_may_reach() -> None:
+    """B105: no call may take longer than 1 s here; the user sees one stream, and has the answer to a longer message."""
+    age = {"A2A_GRPC_MAX_CONNECTION_AGE": "1", "A2A_GRPC_MAX_CONNECTION_AGE_GRACE": "1"}
+    async with (
+        replica(agent=AGENT, env=age) as server,
+        await A2AClient.connect(f"grpc://{server.grpc_addr}") as client,
+    ):
+        streamed, answered = await asyncio.gather(
+            received(client.send_streaming_message(say("tick 30 110"))), client.send_message(say("tick 30 110"))
+        )
+    assert [event.WhichOneof("payload") for event in streamed] == ["task", *["artifact_update"] * 30, "status_update"]
+    assert ticks(streamed) == numbers(30)
+    assert "".join(part.text for part in answered.task.artifacts[0].parts) == numbers(30)
+
+
 @pytest.mark.slow
 async def test_a_silent_connection_is_given_up_and_the_stream_goes_on(two_replicas: Pair) -> None:
     """B107: nothing comes through and nothing is closed; a ping tells, 20 s later at most with these settings."""
@@ -242,12 +279,17 @@ async def test_a_silent_connection_is_given_up_and_the_stream_goes_on(two_replic
 
 
 Answer = (
-    tuple[int, pb.StreamResponse] | UnavailableError | InternalError | TaskNotFoundError | UnsupportedOperationError
+    float
+    | tuple[int, pb.StreamResponse]
+    | UnavailableError
+    | InternalError
+    | TaskNotFoundError
+    | UnsupportedOperationError
 )
 
 
 class Agent:
-    """Gives one list of answers a call, each an event with its number, or an error that ends the stream."""
+    """Gives one list of answers a call: numbered events, seconds of silence, an error that ends the stream."""
 
     def __init__(self, *answers: Sequence[Answer]) -> None:
         self.answers = list(answers)
@@ -266,7 +308,9 @@ class Agent:
         metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}
         assert metadata["a2a-extensions"] == EVENT_SEQUENCE
         for answer in self.next(method, named, metadata.get("last-event-id", "")):
-            if isinstance(answer, Exception):
+            if isinstance(answer, float):
+                await asyncio.sleep(answer)
+            elif isinstance(answer, Exception):
                 await refuse(context, answer)
             else:
                 seq, event = answer
@@ -311,7 +355,10 @@ class Agent:
             return
         begun = False
         for answer in self.next(method, named, request.headers.get("last-event-id", "")):
-            if isinstance(answer, Exception):
+            if isinstance(answer, float):
+                await writer.drain()
+                await asyncio.sleep(answer)
+            elif isinstance(answer, Exception):
                 body = orjson.dumps(error_body(answer))
                 if begun:
                     writer.write(_chunk(b"event: error\ndata: " + body + b"\n\n"))
@@ -539,6 +586,14 @@ async def test_news_give_new_patience(binding: str) -> None:
     async with client_of(agent, binding, patience=0.5) as client:
         assert len(await received(client.send_streaming_message(SEND))) == 2 + 18 + 1
     assert agent.at[-1] - agent.at[0] > 0.5
+
+
+async def test_a_stream_that_is_idle_is_not_given_up(binding: str) -> None:
+    """What cuts it each time, as some balancers do, is no failure of the agent: it stood meanwhile."""
+    idle: list[Answer] = [(2, task_event(WORKING)), 1.1, CUT]
+    agent = Agent([*BEGUN, CUT], idle, idle, [(2, task_event(WORKING)), (3, status_event(COMPLETED))])
+    async with client_of(agent, binding, patience=1.5) as client:
+        assert len(await received(client.send_streaming_message(SEND))) == 3
 
 
 async def test_no_patience_is_no_second_try(binding: str) -> None:
