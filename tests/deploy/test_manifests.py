@@ -19,9 +19,9 @@ from a2a_grpc.server.settings.source import all_settings
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 
-# The oldest release that runs the manifests as they are (it made the preStop sleep a default), one between, the newest
-# that the schemas know.
-RELEASES = ("1.30", "1.33", "1.37")
+# The oldest release that runs the manifests as they are (it made the gRPC probes final), one between, the newest that
+# the schemas know.
+RELEASES = ("1.27", "1.33", "1.37")
 
 Manifest = dict[str, Any]
 
@@ -99,6 +99,8 @@ def test_the_kustomization_of_the_documentation(tmp_path: Path) -> None:
         "A2A_LOG_FORMAT": "json",
         "A2A_PUBLIC_GRPC_ADDR": "agent.example.com:443",
         "A2A_PUBLIC_HTTP_URL": "https://agent.example.com",
+        "A2A_DRAIN_DELAY": "5",
+        "A2A_GRPC_MAX_CONNECTION_AGE": "300",
     }
     load(settings["data"])
 
@@ -132,7 +134,24 @@ def test_pods_are_replaced_without_a_gap() -> None:
     assert spec["replicas"] == 2
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     assert one("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
-    assert 0 < CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"] < POD["terminationGracePeriodSeconds"]
+
+
+def test_the_times_of_a_stop_fit_each_other() -> None:
+    """Each of them ends before the one that cuts it off."""
+    settings = load(environment())
+    drain, readiness = settings.drain, CONTAINER["readinessProbe"]
+    # Until a pod is found not ready, which is what balancers outside of the cluster may go by.
+    assert drain.delay >= readiness["periodSeconds"] * readiness["failureThreshold"]
+    # Giving back what is interrupted takes the cancel grace and a second, ending the calls not two.
+    assert drain.delay + drain.grace + settings.engine.cancel_grace + 3 <= drain.timeout
+    assert drain.timeout + 1 < POD["terminationGracePeriodSeconds"]
+    assert "lifecycle" not in CONTAINER, "a preStop hook takes its time from terminationGracePeriodSeconds"
+
+
+def test_connections_live_long_enough_and_not_for_ever() -> None:
+    grpc = load(environment()).grpc
+    assert 60 <= grpc.max_connection_age <= 600
+    assert grpc.max_connection_age_grace == 600
 
 
 def test_pods_meet_the_restricted_standard() -> None:
