@@ -7,6 +7,7 @@ come back is said in `test_streams.py` (B025).
 import asyncio
 import contextlib
 import random
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -17,7 +18,7 @@ import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.cases.conftest import AGENT
-from tests.cases.reading import chunks, ticks
+from tests.cases.reading import chunks, reached, ticks
 from tests.conformance.callers import (
     BINDINGS,
     Caller,
@@ -262,3 +263,47 @@ async def test_b011_connections_that_break_in_mid_script_cost_time_and_nothing_e
             assert len(notes.read_text().splitlines()) == 120, "a turn was run twice"
             assert "Traceback" not in one.log()
         await wait_until(lambda: not audit(store.client), "all is in order")
+
+
+@pytest.mark.slow
+async def test_b103_probes_are_answered_under_load(harmed: Pair) -> None:
+    """A thousand calls a second, which is more than one core takes: none of them fails, and no probe waits for them."""
+    one = harmed.replicas[0]
+    flooding = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.cases.flood", one.grpc_addr, "1000", "5"), stdout=asyncio.subprocess.PIPE
+    )
+    ended = asyncio.create_task(flooding.communicate())
+    took: list[float] = []
+    while not ended.done():
+        async with HttpCaller(one) as http:
+            for path in ("/healthz", "/readyz"):
+                begun = time.monotonic()
+                assert (await http.http.get(path)).status_code == 200
+                took.append(time.monotonic() - begun)
+        assert (await healths(one))[2] == "SERVING"  # within its 5 s
+        await asyncio.wait([ended], timeout=0.05)
+    outcomes = dict(line.split() for line in (await ended)[0].decode().splitlines())
+    assert outcomes.keys() == {"OK"} and int(outcomes["OK"]) > 4000
+    assert len(took) > 50
+    assert max(took) < 1
+
+
+@pytest.mark.slow
+async def test_b103_turns_outlast_half_a_minute_without_the_store(harmed: Pair, connect: Connect, notes: Path) -> None:
+    """Killed for 30 s, with the settings as they are: nobody is restarted, and the work goes on where it was."""
+    callers = [await connect(one) for one in harmed.replicas]
+    tasks = [await caller.task(f"counted 20 100 {notes}", return_immediately=True) for caller in callers]
+    harmed.store.kill()
+    begun = time.monotonic()
+    while (passed := time.monotonic() - begun) < 30:
+        told = await asyncio.gather(*(healths(one) for one in harmed.replicas))
+        assert {live for live, _, _ in told} == {200}
+        assert passed < PROBED_WITHIN or {(is_ready, serving) for _, is_ready, serving in told} == {
+            (503, "NOT_SERVING")
+        }
+        await asyncio.gather(*(unavailable(caller, "ListTasks", pb.ListTasksRequest()) for caller in callers))
+    harmed.store.start()
+    await ready(*harmed.replicas)
+    for caller, task in zip(callers, tasks, strict=True):
+        assert texts(await reached(caller, task.id, "COMPLETED")) == [ticks(1, 20)]
+    assert len(notes.read_text().splitlines()) == 2, "a turn was run twice"

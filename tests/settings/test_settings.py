@@ -42,7 +42,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert settings.card.max_age == 300
     assert settings.store.redis_url is None
     assert (settings.store.shards, settings.store.task_ttl, settings.store.dedupe_ttl) == (1, 604800, 86400)
-    assert (settings.store.timeout, settings.store.patience) == (1.5, 30)
+    assert (settings.store.timeout, settings.store.patience) == (1.5, 45)
     assert (settings.store.snapshot_events, settings.store.stream_buffer) == (256, 256)
     assert (settings.engine.max_turns, settings.engine.max_ready) == (100, 10000)
     assert settings.engine.turn_timeout == 86400

@@ -222,9 +222,9 @@ class StoreSettings(Group):
         Variable(
             name="A2A_STORE_PATIENCE",
             unit="seconds",
-            doc="How long a running turn waits for a store that is away before it gives up.",
+            doc="How long a running turn waits for a store that is away before it gives up, and so does who waits for it.",
         ),
-    ] = 30
+    ] = 45
     replicas: Annotated[
         int,
         Field(ge=0, le=100),

@@ -29,14 +29,18 @@ HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_na
 _NOTICE: Final = 0.5
 """Seconds between the news that the server leaves and its leaving, where somebody watches its health."""
 _QUIET: Final = 0.03
-"""Seconds for which no call is answered before the library is told to stop: until those who wait for an answer before
-they send the next call have none under way."""
+"""Seconds without a new call, while none is answered, after which the library is told to stop: those who wait for an
+answer before they send the next call have none under way then."""
+_LONGEST_QUIET: Final = 0.25
+"""Seconds that others can delay it."""
 _CROSSING: Final = 0.05
 """Seconds for which no call is answered afterwards: until the news of it has reached the peers."""
 _SETTLE: Final = 0.5
 """Seconds in which calls may end by themselves when everything that they could wait for is over."""
 _LAST_WORDS: Final = 1.0
 """Seconds that calls have, once ended, to send their status."""
+_MAX_PENDING: Final = 10_000
+"""Calls that may wait for the event loop."""
 _NO_GRACE_IS_LONGER: Final = 2 * 86_400.0
 
 _library_log = logging.getLogger("grpc._cython.cygrpc")
@@ -107,10 +111,17 @@ class GrpcServer:
         self.retire()
         await asyncio.sleep(max(0.0, _NOTICE - self._health.told_for()))
         with self._registrar.holding():
-            await asyncio.sleep(_QUIET)
+            await self._quiet()
             self._stop_library()
             await asyncio.sleep(_CROSSING)
         self._health.close()
+
+    async def _quiet(self) -> None:
+        loop = asyncio.get_running_loop()
+        until, calls = loop.time() + _LONGEST_QUIET, -1
+        while calls != self._registrar.unary_calls and loop.time() < until:
+            calls = self._registrar.unary_calls
+            await asyncio.sleep(_QUIET)
 
     async def end(self) -> None:
         """End the calls that still run, after a moment in which they may do so themselves."""
@@ -175,6 +186,10 @@ def create_server(
         options=(
             ("grpc.max_receive_message_length", 2 * max_message_bytes),
             ("grpc.max_send_message_length", -1),  # a task may be larger than the messages that made it
+            # Calls that wait to be taken up. Beyond that the library ends them with a bare CANCELLED, at random, probes
+            # among them (B103); the default of 1000 is less than two seconds of work.
+            ("grpc.server.max_pending_requests", _MAX_PENDING),
+            ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
             ("grpc.so_reuseport", 0),  # two servers on one port are a mistake that must not pass unseen
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.keepalive_time_ms", round(keepalive.idle * 1000)),
