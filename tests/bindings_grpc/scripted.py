@@ -62,6 +62,9 @@ class Scripted:
             AsyncIterator[Event]
         ] = []  # held, so that nobody leaves closing them to the garbage collector
 
+    async def admit(self, call: Call, tenant: str | None) -> None:
+        """Anybody may call."""
+
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         self.requests.append(request)
         self.calls.append(call)

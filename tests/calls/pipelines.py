@@ -9,6 +9,8 @@ from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server.auth.credentials import Credentials
+from a2a_grpc.server.auth.gate import Gate, OneGate
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.pipeline import Pipeline
@@ -50,10 +52,11 @@ def pipeline(
         (
             steps.RequestId(),
             steps.AccessLog(),
+            steps.Audit(),
             steps.Errors(),
             steps.Deadline(),
             steps.Version(assumed),
-            steps.Authentication(ApiKeys(digests, "X-API-Key")),
+            steps.Authentication(OneGate(Gate([ApiKeys(digests, "header", "X-API-Key")] if digests else ()))),
             steps.Extensions(extensions or {}),
             steps.Capabilities(
                 a2a_pb2.AgentCapabilities(streaming=True, extended_agent_card=True)
@@ -69,7 +72,14 @@ def call(method: str = "GetTask", *, timeout: float | None = None, **parameters:
     """A call of version 1.0; `parameters` by name with underscores, "" leaves one out."""
     given = {"a2a_version": "1.0", **parameters}
     sent = {name.replace("_", "-"): value for name, value in given.items() if value}
-    return Call(method=method, binding="GRPC", parameters=sent, peer="127.0.0.1:1", timeout=timeout)
+    return Call(
+        method=method,
+        binding="GRPC",
+        parameters=sent,
+        credentials=Credentials(parameters=sent),
+        peer="127.0.0.1:1",
+        timeout=timeout,
+    )
 
 
 def answering(response: Message) -> Unary:

@@ -7,6 +7,7 @@ from typing import Any
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Turn
 from a2a_grpc.server.agents.agent import SkillFunction
+from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.engine.engine import Engine
@@ -150,7 +151,7 @@ async def open_node(
             lease_ttl=lease_ttl,
             patience=settings.get("patience", 30.0),
         )
-        operations = Operations(served, engine, store, tail, dedupe_ttl=dedupe_ttl, cancel_grace=cancel_grace)
+        operations = Operations(served, Gate(), engine, store, tail, dedupe_ttl=dedupe_ttl, cancel_grace=cancel_grace)
         await tail.start()
         try:
             await wait_until(lambda: tail.connected, "the tail is connected")

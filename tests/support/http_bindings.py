@@ -74,6 +74,9 @@ class ScriptedHandler:
     ended: list[str] = field(default_factory=list)
     """How each call ended: "returned", "cancelled", "closed", or the name of its exception."""
 
+    async def admit(self, call: Call, tenant: str | None) -> None:
+        """Anybody may call."""
+
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         self.calls.append((method, request, call))
         self.running += 1

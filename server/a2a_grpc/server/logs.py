@@ -18,6 +18,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        # Facts of the record, where it has some (the audit trail).
+        fields |= getattr(record, "fields", {})
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(fields, ensure_ascii=False)
@@ -29,3 +31,5 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Who was refused and who ended what is on record even where only errors are logged.
+    logging.getLogger("a2a_grpc.audit").setLevel(logging.INFO)

@@ -15,6 +15,7 @@ from a2a_grpc.server import logs
 from a2a_grpc.server.agents import Agent
 from a2a_grpc.server.agents.loading import load_agent
 from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server.auth.gate import Gate, OneGate
 from a2a_grpc.server.bindings import http, jsonrpc
 from a2a_grpc.server.bindings.asgi.card import CardEndpoint
 from a2a_grpc.server.bindings.asgi.cors import Cors
@@ -172,8 +173,9 @@ def _complain(problems: Sequence[str]) -> int:
 
 async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
     _warn(settings.warnings)
-    keys = ApiKeys(settings.auth.api_keys.digests, settings.auth.api_key_header)
-    card = _public_card(settings, agent, keys)
+    keys = settings.auth.api_keys.digests
+    gate = Gate([ApiKeys(keys, "header", settings.auth.api_key_header)] if keys else ())
+    card = _public_card(settings, agent, gate)
     async with AsyncExitStack() as stack:
         url = await _store_url(settings, stack)
         store = TaskStore(
@@ -220,9 +222,10 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
         pipeline = _pipeline(
             settings,
             card,
-            keys,
+            gate,
             Operations(
                 agent,
+                gate,
                 engine,
                 store,
                 tail,
@@ -267,7 +270,7 @@ async def _store_url(settings: Settings, stack: AsyncExitStack) -> str:
     return await embedded.start()
 
 
-def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.AgentCard:
+def _public_card(settings: Settings, agent: Agent, gate: Gate) -> a2a_pb2.AgentCard:
     """The card as it is served: the agent's, with what only the service knows.
 
     Raises: ValueError that lists what is missing.
@@ -286,7 +289,7 @@ def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.Age
     card.capabilities.extensions.add(
         uri=EVENT_SEQUENCE, description="Numbers each streamed event in its metadata, for bindings without event ids."
     )
-    keys.declare(card)
+    gate.declare(card)
     problems = validate(card)
     if problems:
         listed = "; ".join(f"{problem.field}: {problem.description}" for problem in problems)
@@ -294,22 +297,23 @@ def _public_card(settings: Settings, agent: Agent, keys: ApiKeys) -> a2a_pb2.Age
     if agent.extended_card is not None:
         extended = with_interfaces(agent.extended_card, settings.public_grpc_addr, settings.public_http_url)
         extended.capabilities.CopyFrom(card.capabilities)
-        keys.declare(extended)
+        gate.declare(extended)
         agent.extended_card = extended
     return card
 
 
-def _pipeline(settings: Settings, card: a2a_pb2.AgentCard, keys: ApiKeys, operations: Operations) -> Pipeline:
+def _pipeline(settings: Settings, card: a2a_pb2.AgentCard, gate: Gate, operations: Operations) -> Pipeline:
     limits = settings.limits
     return Pipeline(
         operations,
         (
             steps.RequestId(),
             steps.AccessLog(),
+            steps.Audit(),
             steps.Errors(),
             steps.Deadline(),
             steps.Version(settings.protocol.assume_version),
-            steps.Authentication(keys),
+            steps.Authentication(OneGate(gate)),
             steps.Extensions({extension.uri: extension.required for extension in card.capabilities.extensions}),
             steps.Capabilities(card.capabilities),
             steps.Validation(

@@ -1,6 +1,8 @@
 """The outcome of authentication."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,6 +10,13 @@ class Principal:
     """A caller; the empty name is the anonymous one, which no authenticated caller can have."""
 
     name: str
+    """Who it is, unmistakable among all schemes: a name from the settings, or the issuer and the subject of a token."""
+    scopes: frozenset[str] = frozenset()
+    """What its token allows; keys and certificates have none."""
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Those of its token."""
+    schemes: frozenset[str] = frozenset()
+    """Names of the schemes by which it has proved who it is."""
 
     @property
     def authenticated(self) -> bool:

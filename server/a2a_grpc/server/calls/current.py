@@ -14,13 +14,18 @@ class Current:
     """One call on its way through the pipeline. Steps fill in what those after them rely on."""
 
     call: Call
-    request: Message
+    request: Message | None
+    """None where a call is admitted before its request is read."""
     streaming: bool
+    tenant: str | None = ""
+    """None where only the request would tell, and is not read."""
     request_id: str = ""
     begun: float = 0.0
     """When the call came, by time.perf_counter()."""
     deadline: asyncio.Timeout | None = None
     principal: Principal = field(default=ANONYMOUS)
+    owner: str = ""
+    """Whose the caller's tasks are."""
     extensions: tuple[str, ...] = ()
     last_event_id: int | None = None
     """Where a stream is to go on; None where the caller does not say."""

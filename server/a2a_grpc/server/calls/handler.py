@@ -12,6 +12,13 @@ from a2a_grpc.server.core.events import Event
 class Handler(Protocol):
     """Serves the eleven operations. Errors are A2AErrors and nothing else."""
 
+    async def admit(self, call: Call, tenant: str | None) -> None:
+        """Refuse a call of another version or without the right credentials, before its request is read.
+
+        `tenant`: what the path says; None where only the request would tell. A call that passes is checked again, with
+        its request.
+        """
+
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a call of an operation that has one response."""
 

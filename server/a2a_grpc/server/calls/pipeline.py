@@ -24,6 +24,7 @@ T = TypeVar("T")
 CHAIN: tuple[type[steps.Step], ...] = (
     steps.RequestId,
     steps.AccessLog,
+    steps.Audit,
     steps.Errors,
     steps.Deadline,
     steps.Version,
@@ -44,11 +45,24 @@ class Pipeline:
         self._operations = operations
         self._chain = tuple(chain)
         # Most steps have nothing to do on the way out; asking each of them would cost more than what they do.
+        self._admission = self._chain[: CHAIN.index(steps.Authentication) + 1] if steps.Authentication in CHAIN else ()
         self._leaving = [step for step in self._chain if type(step).leave is not steps.Step.leave]
+
+    async def admit(self, call: Call, tenant: str | None) -> None:
+        """See Handler. Raises: A2AError and nothing else."""
+        current = Current(call=call, request=None, streaming=False, tenant=tenant)
+        entered = 0
+        try:
+            for step in self._admission:
+                entered += 1
+                await step.enter(current)
+        except BaseException as error:
+            await self._leave(current, entered, error)
+            raise  # not reached: _leave raises what the caller is to see
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a unary call. Raises: A2AError and nothing else."""
-        current = Current(call=call, request=request, streaming=False)
+        current = Current(call=call, request=request, streaming=False, tenant=request.tenant)  # type: ignore[attr-defined]
         entered = 0
         try:
             for step in self._chain:
@@ -64,7 +78,7 @@ class Pipeline:
 
     async def stream(self, method: str, request: Message, call: Call) -> AsyncGenerator[Event, None]:
         """Answer a streaming call. Raises: A2AError and nothing else, before the first event where it can be known."""
-        current = Current(call=call, request=request, streaming=True)
+        current = Current(call=call, request=request, streaming=True, tenant=request.tenant)  # type: ignore[attr-defined]
         entered = 0
         try:
             for step in self._chain:
@@ -112,8 +126,9 @@ def _numbered(event: Event) -> Event:
 
 def _caller(current: Current) -> Caller:
     return Caller(
-        scope=Scope(tenant=current.request.tenant, owner=current.principal.name),  # type: ignore[attr-defined]
+        scope=Scope(tenant=current.tenant or "", owner=current.owner),
         authenticated=current.principal.authenticated,
+        principal=current.principal,
         extensions=current.extensions,
         last_event_id=current.last_event_id,
     )

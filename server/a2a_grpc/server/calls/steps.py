@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server import audit
+from a2a_grpc.server.auth.gate import Gates
+from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core import ids
@@ -22,6 +24,7 @@ from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     ExtensionSupportRequiredError,
     InternalError,
+    PermissionDeniedError,
     PushNotificationNotSupportedError,
     UnauthenticatedError,
     UnavailableError,
@@ -99,7 +102,7 @@ class AccessLog(Step):
             access_log.log(
                 level,
                 "%s over %s from %s: %s in %.1f ms (request %s)",
-                current.call.method,
+                current.call.method or "a call",
                 current.call.binding,
                 current.call.peer or "unknown",
                 _outcome(error),
@@ -109,11 +112,27 @@ class AccessLog(Step):
         return error
 
 
+class Audit(Step):
+    """Puts on record who was refused, and who ended a task. Outside of `errors`, so that it sees what callers see."""
+
+    name = "audit"
+    after = ("access-log",)
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if isinstance(error, UnauthenticatedError):
+            _note(current, "authentication-failed", reason=error.message)
+        elif isinstance(error, PermissionDeniedError):
+            _note(current, "denied", reason=error.message)
+        elif error is None and isinstance(current.request, a2a_pb2.CancelTaskRequest):
+            _note(current, "task-canceled", task_id=current.request.id)
+        return error
+
+
 class Errors(Step):
     """Turns whatever goes wrong inside into an A2AError; the cause of a defect goes to the log, never to the caller."""
 
     name = "errors"
-    after = ("access-log",)
+    after = ("audit",)
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if not isinstance(error, Exception) or isinstance(error, A2AError):
@@ -184,16 +203,43 @@ class Authentication(Step):
     name = "authentication"
     after = ("errors", "version")
 
-    def __init__(self, keys: ApiKeys) -> None:
-        self._keys = keys
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
 
     async def enter(self, current: Current) -> None:
-        current.principal = await self._keys.authenticate(current.call.parameters)
+        call = current.call
+        if current.tenant is None:
+            await self._enter_by_any(current)
+            return
+        gate = self._gates.of(current.tenant)
+        if call.admitted is None or call.admitted[0] is not gate:
+            call.admitted = gate, await gate.admit(call.credentials)
+        current.principal = call.admitted[1]
+        current.owner = gate.owner_of(current.principal)
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
-        if isinstance(error, UnauthenticatedError):
-            current.call.response_parameters["www-authenticate"] = self._keys.challenge
+        if isinstance(error, NotAdmittedError | ScopeMissingError):
+            challenge = error.challenge
+        elif isinstance(error, UnauthenticatedError) and current.call.admitted is not None:
+            challenge = current.call.admitted[0].challenge
+        else:
+            return error
+        if challenge:
+            current.call.response_parameters["www-authenticate"] = challenge
         return error
+
+    async def _enter_by_any(self, current: Current) -> None:
+        """Let in who could be a caller of some tenant; the request will say of which, and its gate is asked then."""
+        refusal: A2AError | None = None
+        for gate in self._gates.all():
+            try:
+                current.call.admitted = gate, await gate.admit(current.call.credentials)
+            except A2AError as error:
+                refusal = refusal or error
+            else:
+                return
+        if refusal is not None:
+            raise refusal
 
 
 class Extensions(Step):
@@ -263,6 +309,8 @@ class Validation(Step):
         self._validator = validator
 
     async def enter(self, current: Current) -> None:
+        if current.request is None:
+            return
         self._validator.check(current.request)
         # An empty value is what browsers' streams have before their first event.
         if current.streaming and (sent := current.call.parameters.get(LAST_EVENT_ID)):
@@ -279,6 +327,19 @@ _PUSH_OPERATIONS = (
     "ListTaskPushNotificationConfigs",
     "DeleteTaskPushNotificationConfig",
 )
+
+
+def _note(current: Current, event: str, **facts: str) -> None:
+    audit.note(
+        event,
+        principal=current.principal.name,
+        tenant=current.tenant or "",
+        peer=current.call.peer,
+        request_id=current.request_id,
+        binding=current.call.binding,
+        method=current.call.method,
+        **facts,
+    )
 
 
 def _outcome(error: BaseException | None) -> str:

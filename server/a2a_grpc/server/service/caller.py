@@ -1,7 +1,8 @@
 """Who calls, as far as the operations need to know."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
 from a2a_grpc.server.store.records import Scope
 
 
@@ -11,6 +12,8 @@ class Caller:
 
     scope: Scope
     authenticated: bool
+    principal: Principal = field(default=ANONYMOUS, compare=False)
+    """Who calls; whose its tasks are is in the scope."""
     extensions: tuple[str, ...]
     """The extensions that are active for this call (4.6)."""
     last_event_id: int | None = None

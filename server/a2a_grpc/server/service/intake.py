@@ -5,6 +5,7 @@ from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Skill
+from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.engine.engine import Accepted, Engine, Intake
 from a2a_grpc.server.service.caller import Caller
@@ -26,9 +27,10 @@ _OWN_RETRY_MS = 60_000
 class Inlet:
     """Hands messages to the engine."""
 
-    def __init__(self, agent: Agent, engine: Engine, store: TaskStore, *, dedupe_ttl: float) -> None:
+    def __init__(self, agent: Agent, gate: Gate, engine: Engine, store: TaskStore, *, dedupe_ttl: float) -> None:
         """`dedupe_ttl` in seconds: how long the same message id means the same message; 0 switches it off."""
         self._agent = agent
+        self._gate = gate
         self._engine = engine
         self._store = store
         self._window_ms = int(dedupe_ttl * 1000)
@@ -37,6 +39,7 @@ class Inlet:
         """Answer the request's message with a message, or make it part of a new or an existing task.
 
         Raises:
+            UnauthenticatedError, PermissionDeniedError: the skill requires more than the agent does.
             TaskNotFoundError, UnsupportedOperationError: of the task that the message names.
             ContentTypeNotSupportedError: a part's media type is none that the skill takes.
             InvalidArgumentError: the context is not the task's, or the message id was used for something else.
@@ -46,6 +49,7 @@ class Inlet:
         message.CopyFrom(request.message)
         stored = await find(self._store, caller, message.task_id) if message.task_id else None
         skill = self._skill(message if stored is None else stored.fold.head.history[0])
+        self._gate.check(caller.principal, skill.card.security_requirements)
         _check_media_types(message, self._agent, skill)
         dedupe = self._dedupe(request)
         if stored is not None and message.context_id not in {"", stored.context}:

@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from a2a_grpc.server.agents import Agent
+from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.service import push_configs
@@ -27,10 +28,18 @@ class Operations:
     """What this service does: `unary` and `streams` map the name of an operation to its use case."""
 
     def __init__(
-        self, agent: Agent, engine: Engine, store: TaskStore, tail: LogTail, *, dedupe_ttl: float, cancel_grace: float
+        self,
+        agent: Agent,
+        gate: Gate,
+        engine: Engine,
+        store: TaskStore,
+        tail: LogTail,
+        *,
+        dedupe_ttl: float,
+        cancel_grace: float,
     ) -> None:
         """`dedupe_ttl` and `cancel_grace` in seconds."""
-        inlet = Inlet(agent, engine, store, dedupe_ttl=dedupe_ttl)
+        inlet = Inlet(agent, gate, engine, store, dedupe_ttl=dedupe_ttl)
         watcher = Watcher(store, tail)
         self.unary: Mapping[str, Callable[[Any, Caller], Awaitable[Message]]] = {
             "SendMessage": SendMessage(inlet, watcher, store).run,

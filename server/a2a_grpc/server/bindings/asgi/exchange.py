@@ -1,9 +1,13 @@
 """One HTTP request and its response, without the costs of a framework's Request and Response classes."""
 
+from collections.abc import Iterable, Mapping
+
+from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
 from a2a_grpc.server.calls.call import Call
 
+_NONE: Mapping[str, str] = {}
 _NO_HEADERS: tuple[Header, ...] = ()
 
 
@@ -26,11 +30,19 @@ class Exchange:
         self.responded = False
         self._cors = cors
 
-    def make_call(self, method: str, binding: str) -> Call:
+    def make_call(self, method: str, binding: str, query: Iterable[tuple[str, str]]) -> Call:
         """The Call for the handler; what it leaves in `response_parameters` becomes headers of the response."""
         peer = self.scope.get("client")
         self.call = Call(
-            method=method, binding=binding, parameters=self.parameters, peer=f"{peer[0]}:{peer[1]}" if peer else ""
+            method=method,
+            binding=binding,
+            parameters=self.parameters,
+            credentials=Credentials(
+                parameters=self.parameters,
+                query=dict(query) if query else _NONE,
+                cookies=_cookies(self.parameters["cookie"]) if "cookie" in self.parameters else _NONE,
+            ),
+            peer=f"{peer[0]}:{peer[1]}" if peer else "",
         )
         return self.call
 
@@ -56,6 +68,12 @@ class Exchange:
         """Send a response that has no body by its status (204, 304)."""
         await self.start(status, headers)
         await self.send({"type": "http.response.body"})
+
+
+def _cookies(header: str) -> dict[str, str]:
+    """The cookies of a request, of which some clients send several headers (RFC 6265, 4.2; RFC 9113, 8.2.3)."""
+    pairs = (pair.strip().partition("=") for pair in header.replace(",", ";").split(";"))
+    return {name: value for name, equals, value in pairs if equals}
 
 
 def _parameters(scope: Scope) -> dict[str, str]:

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceServicer
+from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.bindings.grpc.metadata import parameters, peer_address
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.handler import Handler
@@ -125,10 +126,12 @@ class Servicer(A2AServiceServicer):
 
 
 def _call(method: str, context: grpc.aio.ServicerContext[Any, Any]) -> Call:
+    sent = parameters(context.invocation_metadata() or ())
     return Call(
         method=method,
         binding=BINDING,
-        parameters=parameters(context.invocation_metadata() or ()),
+        parameters=sent,
+        credentials=Credentials(parameters=sent, query=sent, cookies=sent),
         peer=peer_address(context.peer()),
         timeout=context.time_remaining(),
     )

@@ -93,12 +93,13 @@ class _Gateway:
         match = _route(exchange)
         operation = rules.OPERATIONS[match.method]
         query = read_query(exchange)
+        call = exchange.make_call(match.method, _BINDING, query)
+        await self.handler.admit(call, _tenant(match, query))
         try:
             request = await self._read(exchange, match, query)
         except A2AError:
             self.check_version(exchange.parameters)
             raise
-        call = exchange.make_call(match.method, _BINDING)
         if operation.streaming:
             await EventStream(
                 exchange,
@@ -160,6 +161,15 @@ def _route(exchange: Exchange) -> rules.Match:
         # The head of a stream is only known with its first event.
         raise MethodNotAllowedError("A stream has no HEAD.", metadata={"allow": "GET, POST"})
     return match
+
+
+def _tenant(match: rules.Match, query: Query) -> str | None:
+    """The tenant of a request that is not read yet; None where only its body would tell."""
+    if "tenant" in match.params:
+        return match.params["tenant"]
+    if match.route.has_body:
+        return None
+    return next((value for name, value in reversed(query) if name == "tenant"), "")
 
 
 def _verbs(raw_path: bytes) -> list[str]:

@@ -37,6 +37,7 @@ from a2a_grpc.server.bindings.jsonrpc.envelope import (
     result_head,
     with_exact_id,
 )
+from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.wire.errors import (
@@ -139,7 +140,8 @@ class _Round:
 
     async def _answer(self) -> None:
         exchange, endpoint, limit = self._exchange, self._endpoint, self._endpoint.max_nesting
-        read_query(exchange)  # for the version, which may stand in the URL
+        call = exchange.make_call("", _BINDING, read_query(exchange))
+        await endpoint.handler.admit(call, None)
         if has_body(exchange.parameters):
             check_json(exchange.parameters, _BODY_TYPES)
         body = await read_body(exchange.receive, exchange.parameters, body_limit(endpoint.max_message_bytes))
@@ -156,7 +158,8 @@ class _Round:
         except A2AError:
             endpoint.check_version(exchange.parameters)
             raise
-        await self._call(operation, message)
+        call.method = operation.name
+        await self._call(operation, message, call)
 
     async def _read(self, request: Request, *, is_large: bool) -> tuple[Operation, Message]:
         """The operation that a request object asks for, and its message."""
@@ -173,9 +176,8 @@ class _Round:
         check_size(message.ByteSize(), self._endpoint.max_message_bytes)
         return operation, message
 
-    async def _call(self, operation: Operation, message: Message) -> None:
+    async def _call(self, operation: Operation, message: Message, call: Call) -> None:
         exchange, handler = self._exchange, self._endpoint.handler
-        call = exchange.make_call(operation.name, _BINDING)
         if operation.streaming:
             events = handler.stream(operation.name, message, call)
             if self._id is None:

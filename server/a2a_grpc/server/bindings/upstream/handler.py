@@ -26,6 +26,9 @@ class UpstreamHandler:
         stub = A2AServiceStub(channel)
         self._methods: dict[str, Any] = {name: getattr(stub, name) for name in _METHODS}
 
+    async def admit(self, call: Call, tenant: str | None) -> None:
+        """See Handler. Versions and credentials are checked by the upstream, which is asked with the request."""
+
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """See Handler. Raises UnavailableError when no replica of the upstream can be reached."""
         metadata = tuple(forwarded(call.parameters).items())

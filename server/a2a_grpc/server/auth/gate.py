@@ -1,0 +1,174 @@
+"""The door of one agent: its schemes, and which of them a caller has to prove."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.auth import requirements
+from a2a_grpc.server.auth.credentials import Credentials
+from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership
+from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
+from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
+from a2a_grpc.server.auth.requirements import Alternative, Requirements
+from a2a_grpc.server.auth.scheme import Scheme
+from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
+
+
+class Gate:
+    """Schemes, and requirements of which a caller has to meet one. Without any scheme everybody is anonymous."""
+
+    def __init__(
+        self, schemes: Sequence[Scheme] = (), required: Requirements | None = None, ownership: Ownership = BY_CALLER
+    ) -> None:
+        """`schemes` in the order in which they say who a caller is; `required`: None: any one of them is enough.
+
+        Raises: ValueError where the requirements name a scheme that is not there, or would let anybody in.
+        """
+        self._schemes = {scheme.name: scheme for scheme in schemes}
+        self._required = (
+            tuple(Alternative((requirements.Wanted(name),)) for name in self._schemes) if required is None else required
+        )
+        self._ownership = ownership
+        if self._schemes and not self._required:
+            raise ValueError("no security requirement is left, which would let anybody in")
+        self._known(self._required)
+
+    @property
+    def open(self) -> bool:
+        """Everybody may call, and is anonymous."""
+        return not self._schemes
+
+    @property
+    def challenge(self) -> str:
+        """The value of WWW-Authenticate: a challenge of each scheme that could open; "" without any."""
+        return self._challenge(self._required)
+
+    def owner_of(self, principal: Principal) -> str:
+        """Whose the tasks of the caller are. Raises: PermissionDeniedError."""
+        return self._ownership.owner_of(principal)
+
+    def declare(self, card: a2a_pb2.AgentCard) -> None:
+        """Write the schemes and the requirements into `card`, in place of its own.
+
+        Raises: ValueError where a skill of the card requires a scheme that is not checked here, or where the card
+        declares one.
+        """
+        for name, declared in card.security_schemes.items():
+            if name not in self._schemes or declared != self._schemes[name].card:
+                raise ValueError(
+                    f"the agent's card declares the security scheme {name}, which is not what this service checks. "
+                    "Leave securitySchemes out of the card: they come from the settings"
+                )
+        for skill in card.skills:
+            self._known(requirements.read(skill.security_requirements), f"the skill {skill.id} ")
+        card.ClearField("security_schemes")
+        card.ClearField("security_requirements")
+        for name, scheme in self._schemes.items():
+            card.security_schemes[name].CopyFrom(scheme.card)
+        card.security_requirements.extend(requirements.write(self._required))
+
+    async def admit(self, credentials: Credentials) -> Principal:
+        """The caller behind the credentials of a request.
+
+        Raises: UnauthenticatedError where none of the requirements is met; PermissionDeniedError where only scopes are
+        missing; UnavailableError where credentials cannot be checked now.
+        """
+        if not self._schemes:
+            return ANONYMOUS
+        proved: dict[str, Principal] = {}
+        bad: list[UnauthenticatedError] = []
+        away: list[UnavailableError] = []
+        for name, scheme in self._schemes.items():
+            try:
+                principal = await scheme.authenticate(credentials)
+            except UnauthenticatedError as error:
+                bad.append(error)
+            except UnavailableError as error:
+                away.append(error)
+            else:
+                if principal is not None:
+                    proved[name] = principal
+        scopes = frozenset(scope for principal in proved.values() for scope in principal.scopes)
+        for alternative in self._required:
+            if alternative.schemes <= proved.keys() and alternative.scopes <= scopes:
+                return self._join(alternative, proved, scopes)
+        if away:
+            raise away[0]
+        for alternative in self._required:
+            if alternative.schemes <= proved.keys():
+                raise self._short_of(alternative, scopes)
+        raise self._refusal(self._required, bad[0].message if bad else "")
+
+    def check(self, principal: Principal, entries: Iterable[a2a_pb2.SecurityRequirement]) -> None:
+        """Let a caller that was admitted pass where it meets one of a skill's own requirements, or there are none.
+
+        Raises: UnauthenticatedError where another scheme is wanted; PermissionDeniedError where scopes are missing.
+        """
+        if not entries:
+            return
+        required = requirements.read(entries)
+        proved = [alternative for alternative in required if alternative.schemes <= principal.schemes]
+        if not proved:
+            raise self._refusal(required)
+        if not any(alternative.scopes <= principal.scopes for alternative in proved):
+            raise self._short_of(proved[0], principal.scopes)
+
+    def _join(self, alternative: Alternative, proved: dict[str, Principal], scopes: frozenset[str]) -> Principal:
+        first = next(principal for name, principal in proved.items() if name in alternative.schemes)
+        if len(proved) == 1:
+            return first
+        claims = next((found.claims for name, found in proved.items() if found.claims), {})
+        return Principal(first.name, scopes=scopes, claims=claims, schemes=frozenset(proved))
+
+    def _refusal(self, required: Requirements, problem: str = "") -> NotAdmittedError:
+        wanted = requirements.show(required)
+        return NotAdmittedError(
+            problem or f"This needs credentials: {wanted}. The agent card says how to send them.",
+            challenge=self._challenge(required),
+            metadata={"schemes": wanted},
+        )
+
+    def _short_of(self, alternative: Alternative, scopes: frozenset[str]) -> ScopeMissingError:
+        missing = " ".join(sorted(alternative.scopes - scopes))
+        return ScopeMissingError(
+            f"Your credentials do not include what this needs: the scope {missing}.",
+            challenge=f'Bearer error="insufficient_scope", scope="{" ".join(sorted(alternative.scopes))}"',
+            metadata={"missing_scope": missing},
+        )
+
+    def _challenge(self, required: Requirements) -> str:
+        named = {name for alternative in required for name in alternative.schemes}
+        challenges = (scheme.challenge for name, scheme in self._schemes.items() if name in named)
+        return ", ".join(dict.fromkeys(challenge for challenge in challenges if challenge))
+
+    def _known(self, required: Requirements, who: str = "") -> None:
+        for alternative in required:
+            for name in alternative.schemes:
+                if name not in self._schemes:
+                    known = ", ".join(self._schemes) or "none"
+                    raise ValueError(f"{who}requires the security scheme {name}, and there is {known}".strip())
+
+
+class Gates(Protocol):
+    """The gates of all tenants."""
+
+    def of(self, tenant: str) -> Gate:
+        """Raises: RouteNotFoundError for a tenant that is not there."""
+
+    def all(self) -> Iterable[Gate]:
+        """Each gate once: for requests that name their tenant where it cannot be seen yet."""
+
+
+class OneGate:
+    """The same gate for every tenant."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def of(self, tenant: str) -> Gate:  # noqa: ARG002
+        """The gate."""
+        return self._gate
+
+    def all(self) -> Iterable[Gate]:
+        """The gate."""
+        return (self._gate,)

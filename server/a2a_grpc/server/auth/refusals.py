@@ -1,0 +1,23 @@
+"""Errors that say how to get in."""
+
+from collections.abc import Mapping
+
+from a2a_grpc.wire.errors import PermissionDeniedError, UnauthenticatedError
+
+
+class NotAdmittedError(UnauthenticatedError):
+    """No credentials, or bad ones."""
+
+    def __init__(self, message: str, *, challenge: str = "", metadata: Mapping[str, str] | None = None) -> None:
+        """`challenge`: the value of WWW-Authenticate."""
+        super().__init__(message, metadata=metadata)
+        self.challenge = challenge
+
+
+class ScopeMissingError(PermissionDeniedError):
+    """The caller is known, and its token does not allow what it asks for."""
+
+    def __init__(self, message: str, *, challenge: str = "", metadata: Mapping[str, str] | None = None) -> None:
+        """`challenge`: the value of WWW-Authenticate (RFC 6750, 3.1)."""
+        super().__init__(message, metadata=metadata)
+        self.challenge = challenge
