@@ -19,7 +19,7 @@ from a2a_grpc.server.store import keys
 
 _PLACEHOLDERS = {
     "ID": r"[0-9a-f]{32}-[0-9a-f]{1,4}",
-    "LETTER": r"[0-9a-f]{32}-[0-9a-f]{1,4}\.[0-9]+",
+    "LETTER": r"[0-9a-f]{32}-[0-9a-f]{1,4}\.[0-9]+(\.[0-9a-f]{16})?",
     "H": "[0-9a-f]{22}",
     "STATE": "[1-8]",
     "REPLICA": ".+",
@@ -61,6 +61,8 @@ class _Found:
     due: set[str] = field(default_factory=set)
     dead: set[str] = field(default_factory=set)
     letters: set[str] = field(default_factory=set)
+    webhooks: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    push_due: set[str] = field(default_factory=set)
     ttls: dict[str, int] = field(default_factory=dict)
     held: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -92,6 +94,7 @@ def audit(client: redis.Redis) -> list[str]:
     if found.fair and not found.ready:
         problems.append("fair keeps the places of a queue in which nobody waits")
     problems += [f"purge names {task_id}, which is no task" for task_id in found.due - found.tasks.keys()]
+    problems += _webhooks(found)
     problems += [f"dead names {letter_id}, which is no letter" for letter_id in found.dead - found.letters]
     problems += [f"{letter_id} is a letter that dead does not name" for letter_id in found.letters - found.dead]
     return problems
@@ -129,12 +132,16 @@ def _note(name: str, kind: str, value: Any, found: _Found) -> None:
             found.fair[name.removesuffix("fair")] = {key.decode(): content for key, content in value.items()}
         case "hash" if ":task:" in name:
             found.tasks[tail] = {key.decode(): content for key, content in value.items()}
+        case "hash" if ":push:" in name:
+            found.webhooks[tail] = {key.decode(): content for key, content in value.items()}
         case "hash" if ":letter:" in name:
             found.letters.add(tail)
         case "stream":
             found.logs[tail] = value
         case "set":
             found.held[tail] |= {one.decode() for one in value}
+        case "zset" if tail == "pushdue":
+            found.push_due |= {member.decode() for member, _ in value}
         case "zset":
             rows = {member.decode().partition(" ")[0]: int(score) for member, score in value}
             if tail == "ready":
@@ -214,6 +221,41 @@ def _place(task_id: str, state: a2a_pb2.TaskState, holder: str, queue: str, foun
         elif queue and state not in states.TERMINAL:
             problems.append(f"parked while the messages {queue} wait")
     return problems
+
+
+def _webhooks(found: _Found) -> list[str]:
+    """A webhook is of a task and lives as long, and one that does not know everything is due or given up."""
+    problems = []
+    for task_id, fields in found.webhooks.items():
+        task = found.tasks.get(task_id)
+        if task is None:
+            problems.append(f"webhooks of {task_id}: there is no task")
+            continue
+        if "push" not in task:
+            problems.append(f"{task_id}: has webhooks and does not know it")
+        shard = keys.Keys(ids.made_in(task_id))
+        lives = [found.ttls.get(key, -2) for key in (shard.task(task_id), shard.push(task_id))]
+        if abs(lives[0] - lives[1]) > 1000:
+            problems.append(f"{task_id} lives for {lives[0]} ms, its webhooks for {lives[1]} ms")
+        for webhook in (name[2:] for name in fields if name.startswith("c:")):
+            state = fields.get(f"s:{webhook}")
+            if (state is None) == (f"d:{webhook}" not in fields):
+                problems.append(f"{task_id}: the webhook {webhook} is neither told nor given up, or both")
+            if state is not None and f"{task_id} {webhook}" not in found.push_due and _untold(state, task_id, found):
+                problems.append(f"{task_id}: the webhook {webhook} is to be told more, and is not due")
+        if {name[2:] for name in fields if name[0] in "sd"} != {name[2:] for name in fields if name[0] == "c"}:
+            problems.append(f"{task_id}: webhooks without content, or without a place: {sorted(fields)}")
+    known = {f"{task_id} {name[2:]}" for task_id, fields in found.webhooks.items() for name in fields if name[0] == "s"}
+    problems += [f"pushdue names {row}, which is no webhook that is told" for row in found.push_due - known]
+    return problems
+
+
+def _untold(state: bytes, task_id: str, found: _Found) -> bool:
+    """Whether an entry behind the cursor is one that webhooks hear of."""
+    cursor = int(state.split()[0])
+    entries = [a2a_pb2.StreamResponse.FromString(fields[b"e"]) for at, fields in found.logs.get(task_id, [])
+               if int(at.partition(b"-")[0]) > cursor]  # fmt: skip
+    return any(entry.WhichOneof("payload") in {"status_update", "artifact_update"} for entry in entries)
 
 
 def _indexes(found: _Found) -> list[str]:

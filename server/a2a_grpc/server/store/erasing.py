@@ -85,6 +85,8 @@ class Eraser:
                     for place in ("", context)
                     for state in (0, *sorted(states.TRANSITIONS))
                 ),
+                keys.push(task_id),
+                keys.push_due,
             ],
             [
                 task_id,

@@ -14,6 +14,8 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `held:REPLICA`             | set    | none: members leave when the turn ends |
 | `dedupe:H`                 | string | A2A_DEDUPE_TTL |
 | `purge`                    | zset   | none: rows leave when the task is erased at its due time |
+| `push:ID`                  | hash   | as its task |
+| `pushdue`                  | zset   | none: rows leave when a webhook knows all, is given up, or goes with its task |
 | `dead`                     | zset   | none: rows leave with their letter |
 | `letter:LETTER`            | hash   | A2A_DEAD_LETTER_TTL, plus a margin |
 | `replicas`                 | hash   | none: rows leave when the replica goes or is lost; only in shard 0 |
@@ -53,6 +55,7 @@ class Keys:
         self.replicas = f"{self._prefix}replicas"
         self.condemned = f"{self._prefix}condemned"
         self.purge = f"{self._prefix}purge"
+        self.push_due = f"{self._prefix}pushdue"
         self.dead = f"{self._prefix}dead"
         self.wake_prefix = f"{self._prefix}wake:"
         self.ready_channel = f"{self._prefix}readied"
@@ -68,6 +71,10 @@ class Keys:
     def events(self, task_id: str) -> str:
         """Sharded channel: the entries of one task as they are appended."""
         return f"{self._prefix}events:{task_id}"
+
+    def push(self, task_id: str) -> str:
+        """Hash: the webhooks of one task, and how much each has been told."""
+        return f"{self._prefix}push:{task_id}"
 
     def letter(self, letter_id: str) -> str:
         """Hash: one dead letter."""

@@ -1,4 +1,4 @@
-"""Dead letters: turns that were given up, kept with everything that it takes to try them again.
+"""Dead letters: what was given up, kept with everything that it takes to try it again: turns, and webhooks.
 
 A letter stands in the shard of its task: a hash, and a row of `dead` by the time at which it died. It outlives its task
 where it is kept for longer.
@@ -6,6 +6,7 @@ where it is kept for longer.
 
 import asyncio
 import heapq
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,8 +24,10 @@ from a2a_grpc.server.store.scripts import Script
 from a2a_grpc.server.store.tasks import TaskStore
 
 # The sweep removes letters; the keys' own life time is the net under it.
-_MARGIN_MS = 3_600_000
+MARGIN_MS = 3_600_000
 _BATCH = 100
+# Behind the task: the message's seq; of a webhook the event's, and what tells the webhooks of a task apart.
+_REST = re.compile(r"[0-9]+(\.[0-9a-f]{16})?")
 # Rows that one look at the letters of some caller goes through, so that it ends in time whatever it finds.
 _SCANNED = 500
 
@@ -60,20 +63,20 @@ return {'OK'}
 """,
 )
 
-_FACTS = ("tenant", "owner", "context", "task", "turn", "reason", "attempts", "created", "died", "redriven")
+_FACTS = ("tenant", "owner", "context", "task", "turn", "reason", "attempts", "created", "died", "redriven", "webhook")
 _CONTENT = ("message", "request", "extensions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A turn that was given up."""
+    """A turn that was given up, or a webhook."""
 
     id: str
     scope: Scope
     context: str
     task_id: str
     turn: int
-    """The seq of the message that it was to answer."""
+    """The seq of the message that it was to answer; of a webhook: of the event that it was to be told."""
     reason: str
     attempts: int
     """How often it was begun."""
@@ -81,7 +84,9 @@ class DeadLetter:
     """When the task was created, in milliseconds since 1970."""
     died_ms: int
     redriven: str
-    """The task that the letter was sent again as, or ""."""
+    """The task that the letter was sent again as, or ""; of a webhook: the task that it was told of again."""
+    webhook: str
+    """The id of the webhook that was given up; "" for a turn."""
 
 
 class Letters(NamedTuple):
@@ -115,7 +120,7 @@ class DeadLetters:
         await self._store.pipeline.script(
             BURY,
             [keys.task(stored.task_id), keys.dead, keys.letter(letter_id)],
-            [letter_id, now_ms, self.ttl_ms + _MARGIN_MS, *fields],
+            [letter_id, now_ms, self.ttl_ms + MARGIN_MS, *fields],
             self._store.patience,
         )
 
@@ -189,8 +194,8 @@ class DeadLetters:
 
     def _keys_of(self, letter_id: str) -> Keys | None:
         """The shard of a letter, or None for what is no letter's id."""
-        task_id, dot, turn = letter_id.partition(".")
-        known = dot and turn.isascii() and turn.isdigit() and ids.shard_of(task_id, self._store.shards) is not None
+        task_id, dot, rest = letter_id.partition(".")
+        known = dot and _REST.fullmatch(rest) and ids.shard_of(task_id, self._store.shards) is not None
         return self._store.keys_of(task_id) if known else None
 
     async def _rows(self, cursor: Cursor | None, count: int) -> tuple[list[Cursor], bool]:
@@ -231,6 +236,7 @@ def _letter(letter_id: str, found: Sequence[bytes | None]) -> DeadLetter:
         created_ms=int(facts["created"]),
         died_ms=int(facts["died"]),
         redriven=facts.get("redriven", ""),
+        webhook=facts.get("webhook", ""),
     )
 
 

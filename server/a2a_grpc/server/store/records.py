@@ -62,6 +62,8 @@ class Outcome(enum.Enum):
     """The same message was accepted before."""
     FULL = "FULL"
     """The ready queue is at its limit."""
+    HOOKED = "HOOKED"
+    """The task has as many webhooks as it may."""
     GONE = "GONE"
     STATE = "STATE"
     """The task is in another state than expected."""
@@ -94,6 +96,21 @@ class Origin:
     def packed(self) -> tuple[bytes, str]:
         """The request and the extensions as the store keeps them."""
         return self.request.SerializeToString(), ",".join(self.extensions)
+
+
+@dataclass(slots=True, kw_only=True)
+class Webhook:
+    """A webhook that comes with a message, to be stored with it."""
+
+    id: str
+    content: bytes
+    """What the store keeps and hands back without looking into it."""
+    limit: int
+    """How many a task may have."""
+
+    def packed(self) -> tuple[str, bytes]:
+        """The id and the content."""
+        return self.id, self.content
 
 
 @dataclass(slots=True, kw_only=True)

@@ -87,10 +87,69 @@ end
 
 -- The sweep erases a task with its index rows at `due`; the keys' own life time is the net under it. `row` says where
 -- the task stands in the indexes, for a sweep that comes when the task itself is gone.
-local function retain(purge, row, ttl, due)
+local function retain(purge, row, ttl, due, push)
   redis.call('ZADD', purge, due, row)
   redis.call('PEXPIRE', KEYS[1], ttl + 3600000)
   redis.call('PEXPIRE', KEYS[2], ttl + 3600000)
+  redis.call('PEXPIRE', push, ttl + 3600000)
+end
+"""
+
+# The webhooks of a task. `push:ID` holds for each of them `c:WEBHOOK` with its content, and where it stands in its log:
+# `s:WEBHOOK` is "cursor fence attempts since created", `d:WEBHOOK` the same of one given up. A row of `pushdue`
+# is "TASK WEBHOOK" at the time (of the store's clock) from which on somebody may deliver: whoever delivers moves it on,
+# and whoever has delivered everything removes it.
+WEBHOOKS = """
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function whole(number) return string.format('%d', number) end
+
+local function row_of(id, webhook) return id .. ' ' .. webhook end
+
+-- There are new entries. Who is at work already, or waits for another attempt, finds them then.
+local function announce(push, due, id)
+  local now, idle = whole(clock()), 0
+  for _, field in ipairs(redis.call('HKEYS', push)) do
+    if string.sub(field, 1, 2) == 's:' then
+      idle = idle + redis.call('ZADD', due, 'NX', now, row_of(id, string.sub(field, 3)))
+    end
+  end
+  if idle > 0 then redis.call('SPUBLISH', due, id) end
+end
+
+local function hook(task, push, webhook, content, cursor)
+  redis.call('HSET', task, 'push', '1')
+  redis.call('HSET', push, 'c:' .. webhook, content,
+    's:' .. webhook, table.concat({cursor, 0, 0, 0, whole(clock())}, ' '))
+end
+
+-- Other content for a webhook that is there. Who delivers to the old one is stopped; one given up begins again.
+local function rehook(push, due, id, webhook, content)
+  redis.call('HSET', push, 'c:' .. webhook, content)
+  local state = redis.call('HGET', push, 's:' .. webhook) or redis.call('HGET', push, 'd:' .. webhook)
+  local cursor, fence, created = string.match(state, '^(%d+) (%d+) %d+ %d+ (%d+)')
+  redis.call('HDEL', push, 'd:' .. webhook)
+  redis.call('HSET', push, 's:' .. webhook, table.concat({cursor, whole(fence + 1), 0, 0, created}, ' '))
+  redis.call('ZADD', due, whole(clock()), row_of(id, webhook))
+  redis.call('SPUBLISH', due, id)
+end
+
+local function hooks(push)
+  local count = 0
+  for _, field in ipairs(redis.call('HKEYS', push)) do
+    if string.sub(field, 1, 2) == 'c:' then count = count + 1 end
+  end
+  return count
+end
+
+local function unhook_all(push, due, id)
+  for _, field in ipairs(redis.call('HKEYS', push)) do
+    redis.call('ZREM', due, row_of(id, string.sub(field, 3)))
+  end
+  redis.call('DEL', push)
 end
 """
 
@@ -98,10 +157,11 @@ CREATE = Script(
     "create",
     _QUEUE
     + _WRITE
+    + WEBHOOKS
     + """
--- KEYS: task log index*6 held ready fair dedupe
+-- KEYS: task log index*6 held ready fair dedupe push
 -- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel limit
---       request extensions entry begun
+--       request extensions entry begun [webhook content]
 -- `accepted` says who sent what; a call that was answered before finds it, with the answer behind it.
 local known = redis.call('GET', KEYS[12])
 if known then return {'KNOWN', known} end
@@ -114,6 +174,7 @@ local epoch = claimed and 1 or 0
 redis.call('HSET', KEYS[1], 'tenant', ARGV[8], 'owner', ARGV[9], 'context', ARGV[10], 'state', ARGV[7],
   'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', claimed and ARGV[4] or '',
   'attempt', epoch, 'limit', ARGV[13], 'turn', 1, 'queue', '', 'at', 0, 'told', seq)
+if ARGV[18] then hook(KEYS[1], KEYS[13], ARGV[18], ARGV[19], seq) end
 reindex(ARGV[1], ARGV[6])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
@@ -130,20 +191,29 @@ FOLLOW_UP = Script(
     "follow_up",
     _QUEUE
     + _WRITE
+    + WEBHOOKS
     + """
--- KEYS: task log index*6 held ready fair later dedupe
+-- KEYS: task log index*6 held ready fair later dedupe push pushdue
 -- ARGV: id accepted window replica stamp expected new channel wake_prefix max_ready ready_channel
---       request extensions resumed message max_queue
+--       request extensions resumed message max_queue [webhook content max_webhooks]
 local known = redis.call('GET', KEYS[13])
 if known then return {'KNOWN', known} end
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch', 'tenant', 'owner')
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch', 'tenant', 'owner', 'push')
 if not task[1] then return {'GONE'} end
 if task[1] ~= ARGV[6] then return {'STATE', task[1]} end
 local busy = task[2] ~= '' or redis.call('ZSCORE', KEYS[10], ARGV[1]) or redis.call('ZSCORE', KEYS[12], ARGV[1])
 local waiting = redis.call('ZCARD', KEYS[10])
 local claimed = ARGV[4] ~= '' and waiting == 0
 if not busy and not claimed and waiting >= tonumber(ARGV[10]) then return {'FULL'} end
+local new = ARGV[17] and redis.call('HEXISTS', KEYS[14], 'c:' .. ARGV[17]) == 0
+if new and hooks(KEYS[14]) >= tonumber(ARGV[19]) then return {'HOOKED'} end
 local function accept(outcome, seq, epoch)
+  if new then
+    hook(KEYS[1], KEYS[14], ARGV[17], ARGV[18], task[3])
+  elseif ARGV[17] then
+    rehook(KEYS[14], KEYS[15], ARGV[1], ARGV[17], ARGV[18])
+  end
+  if new or task[8] then announce(KEYS[14], KEYS[15], ARGV[1]) end
   redis.call('SET', KEYS[13], table.concat({ARGV[2], outcome, seq, epoch}, ' '), 'PX', ARGV[3])
   return {outcome, seq, epoch}
 end
@@ -175,6 +245,7 @@ return accept('STARTED', seq, claimed and epoch or 0)
 APPEND = Script(
     "append",
     _WRITE
+    + WEBHOOKS
     + """
 -- Drop the log up to `mark`, behind a snapshot of there. Messages that are still to be answered are kept aside.
 local function forget(mark, queue)
@@ -204,11 +275,11 @@ local function forget(mark, queue)
   redis.call('XTRIM', KEYS[2], 'MINID', '=', (mark + 1) .. '-0')
 end
 
--- KEYS: task log index*6 held purge
+-- KEYS: task log index*6 held purge push pushdue
 -- ARGV: id epoch operation expected new stamp idle_only release ttl due snapshot_seq head artifacts channel row told
 --       keep entry...
 -- `told` counts the entries up to the last status among them.
-local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue')
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue', 'push')
 if not task[1] then return {'GONE'} end
 if task[4] == ARGV[2] .. ':' .. ARGV[3] then return {'OK', tonumber(task[5]), task[6] or '', task[7]} end
 if task[1] ~= ARGV[2] then return {'FENCED'} end
@@ -239,7 +310,8 @@ if ARGV[8] == '1' then
   redis.call('SREM', KEYS[9], ARGV[1])
 end
 redis.call('HSET', KEYS[1], unpack(fields))
-if ARGV[9] ~= '' then retain(KEYS[10], ARGV[15], tonumber(ARGV[9]), ARGV[10]) end
+if ARGV[9] ~= '' then retain(KEYS[10], ARGV[15], tonumber(ARGV[9]), ARGV[10], KEYS[11]) end
+if task[8] and seq > before then announce(KEYS[11], KEYS[12], ARGV[1]) end
 return {'OK', before + 1, task[6] or '', task[7]}
 """,
 )
@@ -248,11 +320,12 @@ CANCEL = Script(
     "cancel",
     _QUEUE
     + _WRITE
+    + WEBHOOKS
     + """
--- KEYS: task log index*6 ready fair later purge held
+-- KEYS: task log index*6 ready fair later purge held push pushdue
 -- ARGV: id expected new stamp channel wake_prefix over ttl due now call row entry
 -- `over` names a holder that was asked and did not answer: its turn ends without it, and `held` is what it holds.
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled', 'tenant', 'owner')
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled', 'tenant', 'owner', 'push')
 if not task[1] then return {'GONE'} end
 if task[5] == ARGV[11] then return {'CANCELED', tonumber(task[3])} end
 if task[1] ~= ARGV[2] then return {'STATE', task[1]} end
@@ -268,7 +341,8 @@ reindex(ARGV[1], ARGV[4])
 dequeue(KEYS[9], KEYS[10], ARGV[1], caller_of(task[6], task[7]))
 redis.call('ZREM', KEYS[11], ARGV[1])
 redis.call('SREM', KEYS[13], ARGV[1])
-retain(KEYS[12], ARGV[12], tonumber(ARGV[8]), ARGV[9])
+retain(KEYS[12], ARGV[12], tonumber(ARGV[8]), ARGV[9], KEYS[14])
+if task[8] then announce(KEYS[14], KEYS[15], ARGV[1]) end
 return {'CANCELED', seq}
 """,
 )
@@ -422,8 +496,22 @@ return {total, rows}
 
 ERASE = Script(
     "erase",
-    """
--- KEYS: task log index*4 purge   ARGV: id row
+    WEBHOOKS
+    + """
+-- KEYS: task log index*4 purge push pushdue   ARGV: id row ttl patience again
+-- A task stays until its webhooks know how it ended, for `patience` at most; it is looked at once more at `again`.
+local task = redis.call('HMGET', KEYS[1], 'push', 'stamp')
+if task[1] then
+  local left = tonumber(task[2]) + tonumber(ARGV[3]) + tonumber(ARGV[4]) - clock()
+  for _, field in ipairs(left > 0 and redis.call('HKEYS', KEYS[8]) or {}) do
+    if string.sub(field, 1, 2) == 's:' and redis.call('ZSCORE', KEYS[9], row_of(ARGV[1], string.sub(field, 3))) then
+      redis.call('ZADD', KEYS[7], ARGV[5], ARGV[2])
+      for _, key in ipairs({KEYS[1], KEYS[2], KEYS[8]}) do redis.call('PEXPIRE', key, whole(left + 3600000)) end
+      return {'KEPT'}
+    end
+  end
+  unhook_all(KEYS[8], KEYS[9], ARGV[1])
+end
 redis.call('DEL', KEYS[1], KEYS[2])
 for at = 3, 6 do redis.call('ZREM', KEYS[at], ARGV[1]) end
 redis.call('ZREM', KEYS[7], ARGV[2])
@@ -434,10 +522,11 @@ return {'OK'}
 DELETE = Script(
     "delete",
     _QUEUE
+    + WEBHOOKS
     + """
--- A task is erased whole, whatever its state: `seq` and `holder` are those that the caller knows of. Its holder is woken, to
--- find that there is nothing to write to any more, and so are its followers.
--- KEYS: task log held ready fair later purge index*18
+-- A task is erased whole, whatever its state: `seq` and `holder` are those that the caller knows of. Its holder is
+-- woken, to find that there is nothing to write to any more, and so are its followers.
+-- KEYS: task log held ready fair later purge index*18 push pushdue
 -- ARGV: id holder seq channel wake_prefix purge_row*4
 local task = redis.call('HMGET', KEYS[1], 'holder', 'tenant', 'owner')
 if not task[1] then return {'GONE'} end
@@ -447,6 +536,7 @@ for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+'
   if #entry[2] > 2 then return {'CHANGED'} end
 end
 redis.call('DEL', KEYS[1], KEYS[2])
+unhook_all(KEYS[26], KEYS[27], ARGV[1])
 redis.call('SREM', KEYS[3], ARGV[1])
 dequeue(KEYS[4], KEYS[5], ARGV[1], caller_of(task[2], task[3]))
 redis.call('ZREM', KEYS[6], ARGV[1])

@@ -31,6 +31,7 @@ from a2a_grpc.server.store.records import (
     Placed,
     Scope,
     StoredTask,
+    Webhook,
     entries_of,
     kept_origin,
     origin_of,
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 # Seconds. A failover takes two or more, and readiness shall tell of each.
 _NOW = 1.0
 _CARD_KEPT_MS = 400 * 86_400_000
+_LOOK_AGAIN_MS = 5000
 _OLDEST_SERVER = (7, 0)
 # Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it.
 _MAX_QUEUE = 100
@@ -67,12 +69,14 @@ class TaskStore:
         max_ready: int,
         log_events: int,
         store_replicas: int = 0,
+        webhook_patience: float = 0,
     ) -> None:
         """`timeout`, `task_ttl` and `patience` in seconds; `replica` names this process and no other, ever.
 
         A write is acknowledged when so many `store_replicas` of the store have it.
 
-        At least `log_events` entries of a log are kept; of a longer one the oldest go.
+        At least `log_events` entries of a log are kept; of a longer one the oldest go. A task whose webhooks do not
+        know of its end yet stays for up to `webhook_patience` seconds longer than others.
         """
         self.replica = replica
         self.shards = shards
@@ -80,6 +84,7 @@ class TaskStore:
         self._task_ttl_ms = int(task_ttl * 1000)
         self._max_ready = max_ready
         self._log_events = log_events
+        self._webhook_patience_ms = int(webhook_patience * 1000)
         self.nodes = open_nodes(url, timeout=timeout, replicas=store_replicas)
         self._pipeline = self.nodes.calls
         self._reads = self.nodes.reads
@@ -179,11 +184,12 @@ class TaskStore:
         claim: bool,
         limit: int,
         begun: bool = False,
+        webhook: Webhook | None = None,
     ) -> Placed:
         """Store the new task in `entry`, run by this replica (`claim`) or waiting for one.
 
         Where others wait already it waits behind them, whatever `claim` says, unless its turn has `begun`. `limit` is
-        how many attempts each of its turns has.
+        how many attempts each of its turns has. `webhook` hears of everything that happens from then on.
         """
         task = entry.task
         keys, now = self.keys_of(task.id), now_ms()
@@ -199,6 +205,7 @@ class TaskStore:
                 keys.ready,
                 keys.fair,
                 keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
+                keys.push(task.id),
             ],
             [
                 task.id,
@@ -217,6 +224,7 @@ class TaskStore:
                 *origin.packed(),
                 entry.SerializeToString(),
                 int(begun),
+                *(() if webhook is None else webhook.packed()),
             ],
         )
         return _placed(reply, task.id, dedupe)
@@ -229,11 +237,13 @@ class TaskStore:
         dedupe: Dedupe,
         *,
         claim: bool,
+        webhook: Webhook | None = None,
     ) -> Placed:
         """Send a message to a task: it begins a turn where the task is parked, and waits its turn otherwise.
 
-        `resumed` is the status that a parked task takes. STATE and GONE mean that `stored` is out
-        of date, FULL that too much waits already, for a replica or for the task.
+        `resumed` is the status that a parked task takes. `webhook` is one more of the task, or takes the place of that
+        with the same id. STATE and GONE mean that `stored` is out of date, FULL that too much waits already, for a
+        replica or for the task, HOOKED that the task has as many webhooks as it may.
         """
         task_id, scope, keys = stored.task_id, stored.scope, self.keys_of(stored.task_id)
         status = resumed.status_update.status
@@ -251,6 +261,8 @@ class TaskStore:
                 keys.fair,
                 keys.later,
                 keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
+                keys.push(task_id),
+                keys.push_due,
             ],
             [
                 task_id,
@@ -268,10 +280,11 @@ class TaskStore:
                 resumed.SerializeToString(),
                 message_added(origin.message).SerializeToString(),
                 _MAX_QUEUE,
+                *(() if webhook is None else (*webhook.packed(), webhook.limit)),
             ],
         )
         placed = _placed(reply, task_id, dedupe)
-        if placed.outcome in {Outcome.FULL, Outcome.GONE} and known is None:
+        if placed.outcome in {Outcome.FULL, Outcome.HOOKED, Outcome.GONE} and known is None:
             await self._release(scope, dedupe, task_id)
         return placed
 
@@ -308,6 +321,8 @@ class TaskStore:
                 *keys.indexes(step.scope.tenant, step.scope.owner, step.context, step.expected, after),
                 keys.held(self.replica),
                 keys.purge,
+                keys.push(step.task_id),
+                keys.push_due,
             ],
             [
                 step.task_id,
@@ -363,6 +378,8 @@ class TaskStore:
                 keys.later,
                 keys.purge,
                 keys.held(over or self.replica),
+                keys.push(task_id),
+                keys.push_due,
             ],
             [
                 task_id,
@@ -581,7 +598,9 @@ class TaskStore:
     async def _erase(self, keys: Keys, row: str) -> None:
         task_id, indexes = keys.purged(row)
         await self._pipeline.script(
-            scripts.ERASE, [keys.task(task_id), keys.log(task_id), *indexes, keys.purge], [task_id, row]
+            scripts.ERASE,
+            [keys.task(task_id), keys.log(task_id), *indexes, keys.purge, keys.push(task_id), keys.push_due],
+            [task_id, row, self._task_ttl_ms, self._webhook_patience_ms, now_ms() + _LOOK_AGAIN_MS],
         )
 
     # -- the card ----------------------------------------------------------------------------------------------------
