@@ -105,7 +105,27 @@ GIVEN = {
     "A2A_MAX_ID_LENGTH": "128",
     "A2A_ASSUME_VERSION": "1.0",
     "A2A_API_KEYS": f"alice:{DIGEST}",
-    "A2A_API_KEY_HEADER": "authorization",
+    "A2A_API_KEY_HEADER": "x-key",
+    "A2A_API_KEY_IN": "query",
+    "A2A_API_KEY_NAME": "api_key",
+    "A2A_JWT_ISSUER": "https://issuer.example.com/one",
+    "A2A_JWT_AUDIENCE": "agents,others",
+    "A2A_JWT_JWKS_URL": "https://issuer.example.com/keys?of=one",
+    "A2A_JWT_ALGORITHMS": "ES256",
+    "A2A_JWT_SCOPES": "tasks,more",
+    "A2A_JWT_LEEWAY": "5",
+    "A2A_JWKS_PLAINTEXT": "true",
+    "A2A_OIDC_ISSUER": "https://issuer.example.com/two/",
+    "A2A_OAUTH2_FLOWS": "client_credentials,device_code",
+    "A2A_OAUTH2_TOKEN_URL": "https://issuer.example.com/token",
+    "A2A_OAUTH2_AUTHORIZATION_URL": "https://issuer.example.com/login",
+    "A2A_OAUTH2_DEVICE_URL": "https://issuer.example.com/device",
+    "A2A_OAUTH2_REFRESH_URL": "https://issuer.example.com/refresh",
+    "A2A_OAUTH2_METADATA_URL": "https://issuer.example.com/metadata",
+    "A2A_OAUTH2_SCOPES": "tasks=make tasks,more=and more",
+    "A2A_MTLS": "san",
+    "A2A_SECURITY": "apiKey, bearer(tasks)+mtls",
+    "A2A_OWNER": "tenant",
     "A2A_REPLICA": "pod-7",
     "A2A_LOG_LEVEL": "warning",
     "A2A_LOG_FORMAT": "json",
@@ -113,12 +133,16 @@ GIVEN = {
 
 
 def test_every_variable_reaches_its_own_field() -> None:
-    assert set(GIVEN) == {setting.variable.name for setting in all_settings(Settings)}
+    # The keys of an issuer come from a URL or from a file.
+    assert set(GIVEN) | {"A2A_JWT_JWKS_FILE"} == {setting.variable.name for setting in all_settings(Settings)}
 
     rows = effective(load(GIVEN))
 
-    assert {found.name: found.value for found in rows} == GIVEN | {"A2A_API_KEYS": "alice:***"}
-    assert {found.source for found in rows} == {"environment"}
+    assert {found.name: found.value for found in rows} == GIVEN | {
+        "A2A_API_KEYS": "alice:***",
+        "A2A_JWT_JWKS_FILE": "(none)",
+    }
+    assert {found.name for found in rows if found.source == "default"} == {"A2A_JWT_JWKS_FILE"}
 
 
 def test_values_have_their_types() -> None:

@@ -14,7 +14,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import logs
 from a2a_grpc.server.agents import Agent
 from a2a_grpc.server.agents.loading import load_agent
-from a2a_grpc.server.auth.api_key import ApiKeys
+from a2a_grpc.server.auth.config import build_gate
 from a2a_grpc.server.auth.gate import Gate, OneGate
 from a2a_grpc.server.bindings import http, jsonrpc
 from a2a_grpc.server.bindings.asgi.card import CardEndpoint
@@ -173,8 +173,7 @@ def _complain(problems: Sequence[str]) -> int:
 
 async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
     _warn(settings.warnings)
-    keys = settings.auth.api_keys.digests
-    gate = Gate([ApiKeys(keys, "header", settings.auth.api_key_header)] if keys else ())
+    gate = build_gate(settings.auth.config(), agent.card)
     card = _public_card(settings, agent, gate)
     async with AsyncExitStack() as stack:
         url = await _store_url(settings, stack)
@@ -243,6 +242,7 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
         await _administer(settings, stack, engine, store, tail, letters)
         drain.add(await _listen_grpc(settings, pipeline, cards, readiness))
         drain.add(await _listen_http(settings, pipeline, cards, readiness))
+        gate.warm()
         log.info("serving %s", card.name)
         await _until_stopped(drain, deadline, watch.run(reached), purge_forever(store, letters))
 

@@ -1,11 +1,12 @@
 """The door of one agent: its schemes, and which of them a caller has to prove."""
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth import requirements
 from a2a_grpc.server.auth.credentials import Credentials
+from a2a_grpc.server.auth.jwks import Keys
 from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
@@ -13,14 +14,22 @@ from a2a_grpc.server.auth.requirements import Alternative, Requirements
 from a2a_grpc.server.auth.scheme import Scheme
 from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
 
+_NONE: Final[Mapping[str, UnauthenticatedError]] = {}
+
 
 class Gate:
     """Schemes, and requirements of which a caller has to meet one. Without any scheme everybody is anonymous."""
 
     def __init__(
-        self, schemes: Sequence[Scheme] = (), required: Requirements | None = None, ownership: Ownership = BY_CALLER
+        self,
+        schemes: Sequence[Scheme] = (),
+        required: Requirements | None = None,
+        ownership: Ownership = BY_CALLER,
+        keys: Sequence[Keys] = (),
     ) -> None:
         """`schemes` in the order in which they say who a caller is; `required`: None: any one of them is enough.
+
+        `keys`: those of the issuers that the schemes trust.
 
         Raises: ValueError where the requirements name a scheme that is not there, or would let anybody in.
         """
@@ -29,6 +38,7 @@ class Gate:
             tuple(Alternative((requirements.Wanted(name),)) for name in self._schemes) if required is None else required
         )
         self._ownership = ownership
+        self._keys = keys
         if self._schemes and not self._required:
             raise ValueError("no security requirement is left, which would let anybody in")
         self._known(self._required)
@@ -42,6 +52,11 @@ class Gate:
     def challenge(self) -> str:
         """The value of WWW-Authenticate: a challenge of each scheme that could open; "" without any."""
         return self._challenge(self._required)
+
+    def warm(self) -> None:
+        """Begin to fetch the keys of the issuers, so that the first call need not wait for them."""
+        for keys in self._keys:
+            keys.keep()
 
     def owner_of(self, principal: Principal) -> str:
         """Whose the tasks of the caller are. Raises: PermissionDeniedError."""
@@ -60,11 +75,14 @@ class Gate:
                     "Leave securitySchemes out of the card: they come from the settings"
                 )
         for skill in card.skills:
-            self._known(requirements.read(skill.security_requirements), f"the skill {skill.id} ")
+            self._known(requirements.read(skill.security_requirements), f"the skill {skill.id}")
         card.ClearField("security_schemes")
         card.ClearField("security_requirements")
+        named = {name for alternative in self._required for name in alternative.schemes}
+        named |= {name for skill in card.skills for entry in skill.security_requirements for name in entry.schemes}
         for name, scheme in self._schemes.items():
-            card.security_schemes[name].CopyFrom(scheme.card)
+            if name in named:
+                card.security_schemes[name].CopyFrom(scheme.card)
         card.security_requirements.extend(requirements.write(self._required))
 
     async def admit(self, credentials: Credentials) -> Principal:
@@ -76,13 +94,13 @@ class Gate:
         if not self._schemes:
             return ANONYMOUS
         proved: dict[str, Principal] = {}
-        bad: list[UnauthenticatedError] = []
+        bad: dict[str, UnauthenticatedError] = {}
         away: list[UnavailableError] = []
         for name, scheme in self._schemes.items():
             try:
                 principal = await scheme.authenticate(credentials)
             except UnauthenticatedError as error:
-                bad.append(error)
+                bad[name] = error
             except UnavailableError as error:
                 away.append(error)
             else:
@@ -97,7 +115,7 @@ class Gate:
         for alternative in self._required:
             if alternative.schemes <= proved.keys():
                 raise self._short_of(alternative, scopes)
-        raise self._refusal(self._required, bad[0].message if bad else "")
+        raise self._refusal(self._required, bad)
 
     def check(self, principal: Principal, entries: Iterable[a2a_pb2.SecurityRequirement]) -> None:
         """Let a caller that was admitted pass where it meets one of a skill's own requirements, or there are none.
@@ -120,11 +138,12 @@ class Gate:
         claims = next((found.claims for name, found in proved.items() if found.claims), {})
         return Principal(first.name, scopes=scopes, claims=claims, schemes=frozenset(proved))
 
-    def _refusal(self, required: Requirements, problem: str = "") -> NotAdmittedError:
+    def _refusal(self, required: Requirements, bad: Mapping[str, UnauthenticatedError] = _NONE) -> NotAdmittedError:
         wanted = requirements.show(required)
+        problem = next((error.message for error in bad.values()), "")
         return NotAdmittedError(
             problem or f"This needs credentials: {wanted}. The agent card says how to send them.",
-            challenge=self._challenge(required),
+            challenge=self._challenge(required, bad),
             metadata={"schemes": wanted},
         )
 
@@ -136,17 +155,21 @@ class Gate:
             metadata={"missing_scope": missing},
         )
 
-    def _challenge(self, required: Requirements) -> str:
+    def _challenge(self, required: Requirements, bad: Mapping[str, UnauthenticatedError] = _NONE) -> str:
         named = {name for alternative in required for name in alternative.schemes}
-        challenges = (scheme.challenge for name, scheme in self._schemes.items() if name in named)
+        challenges = (
+            getattr(bad.get(name), "challenge", "") or scheme.challenge
+            for name, scheme in self._schemes.items()
+            if name in named
+        )
         return ", ".join(dict.fromkeys(challenge for challenge in challenges if challenge))
 
-    def _known(self, required: Requirements, who: str = "") -> None:
+    def _known(self, required: Requirements, who: str = "the agent") -> None:
         for alternative in required:
             for name in alternative.schemes:
                 if name not in self._schemes:
                     known = ", ".join(self._schemes) or "none"
-                    raise ValueError(f"{who}requires the security scheme {name}, and there is {known}".strip())
+                    raise ValueError(f"{who} requires the security scheme {name}; configured: {known}")
 
 
 class Gates(Protocol):

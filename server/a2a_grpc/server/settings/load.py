@@ -53,6 +53,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             f"A2A_DRAIN_TIMEOUT ({drain.timeout:g} s) for giving back what still runs then. "
             "Raise the last, or lower one of the others."
         )
+    yield from settings.auth.problems()
     if store.redis_url is None:
         try:
             store.data_dir.expanduser()

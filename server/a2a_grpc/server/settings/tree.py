@@ -13,13 +13,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from a2a_grpc.server.settings.auth import AuthSettings
 from a2a_grpc.server.settings.source import EnvironmentSource, Group
 from a2a_grpc.server.settings.values import (
     Address,
     AddressText,
-    ApiKeys,
-    ApiKeysText,
-    HeaderName,
     HttpUrl,
     LoopbackText,
     LowerCase,
@@ -427,25 +425,6 @@ class ProtocolSettings(Group):
     ] = None
 
 
-class AuthSettings(Group):
-    """Authentication."""
-
-    api_keys: Annotated[
-        ApiKeysText,
-        Variable(
-            name="A2A_API_KEYS",
-            secret=True,
-            default="none: anybody may call",
-            doc="The callers and the SHA-256 of their keys, as NAME:HEX with commas between them. "
-            "Without any, callers are anonymous, which is for development.",
-        ),
-    ] = ApiKeys()
-    api_key_header: Annotated[
-        HeaderName,
-        Variable(name="A2A_API_KEY_HEADER", doc="The header, and gRPC metadata key, that carries the API key."),
-    ] = "x-api-key"
-
-
 def _replica_name() -> str:
     """A host that comes back after a crash must not be taken for the one that crashed: hence the random part."""
     host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:100] or "replica"
@@ -527,7 +506,7 @@ class Settings(BaseSettings):
             found.append(_unreachable("A2A_PUBLIC_GRPC_ADDR", self.public_grpc_addr, "agent.example.com:443"))
         if self.card.public_http_url is None and self.http.addr.wildcard:
             found.append(_unreachable("A2A_PUBLIC_HTTP_URL", self.public_http_url, "https://agent.example.com"))
-        if not self.auth.api_keys:
+        if not self.auth.closed:
             found.append("A2A_API_KEYS is not set: anybody may call, without a key. That is for development.")
         if self.store.redis_url is not None and self.store.redis_url.cluster and self.store.shards < CLUSTER_SHARDS:
             found.append(
