@@ -12,6 +12,7 @@ from a2a_grpc.server.settings.table import effective
 from a2a_grpc.server.settings.values import Address
 
 DIGEST = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"  # of "secret"
+SECRET_KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 
 def problem(**environ: str) -> str:
@@ -59,6 +60,11 @@ def test_defaults_are_those_of_the_documentation() -> None:
     )
     assert settings.protocol.assume_version is None
     assert (settings.auth.api_keys.digests, settings.auth.api_key_header) == ((), "x-api-key")
+    assert (settings.keys.signing.paths, settings.keys.encryption.keys) == ((), ())
+    push = settings.push
+    assert (push.enabled, str(push.allow), push.http, push.timeout) == (True, "", False, 15)
+    assert (push.attempts, push.give_up, push.backoff, push.backoff_max) == (15, 86400, 1, 300)
+    assert (push.concurrency, push.per_host, push.max_configs) == (100, 10, 100)
     assert (settings.process.log_level, settings.process.log_format) == ("info", "text")
 
 
@@ -126,6 +132,19 @@ GIVEN = {
     "A2A_MTLS": "san",
     "A2A_SECURITY": "apiKey, bearer(tasks)+mtls",
     "A2A_OWNER": "tenant",
+    "A2A_SIGNING_KEYS": "/run/keys/new.pem,/run/keys/old.pem",
+    "A2A_ENCRYPTION_KEYS": SECRET_KEY,
+    "A2A_PUSH": "false",
+    "A2A_PUSH_ALLOW": "*.svc.cluster.local,10.1.0.0/16",
+    "A2A_PUSH_ALLOW_HTTP": "true",
+    "A2A_PUSH_TIMEOUT": "10",
+    "A2A_PUSH_ATTEMPTS": "3",
+    "A2A_PUSH_GIVE_UP": "600",
+    "A2A_PUSH_BACKOFF": "0.5",
+    "A2A_PUSH_BACKOFF_MAX": "30",
+    "A2A_PUSH_CONCURRENCY": "20",
+    "A2A_PUSH_PER_HOST": "4",
+    "A2A_PUSH_MAX_CONFIGS": "5",
     "A2A_REPLICA": "pod-7",
     "A2A_LOG_LEVEL": "warning",
     "A2A_LOG_FORMAT": "json",
@@ -140,6 +159,7 @@ def test_every_variable_reaches_its_own_field() -> None:
 
     assert {found.name: found.value for found in rows} == GIVEN | {
         "A2A_API_KEYS": "alice:***",
+        "A2A_ENCRYPTION_KEYS": "***",
         "A2A_JWT_JWKS_FILE": "(none)",
     }
     assert {found.name for found in rows if found.source == "default"} == {"A2A_JWT_JWKS_FILE"}
@@ -513,3 +533,19 @@ def test_few_shards_on_a_cluster_are_worth_a_warning() -> None:
     assert not warned(A2A_REDIS_URL="redis+cluster://h", A2A_SHARDS="16")
     assert not warned(A2A_REDIS_URL="redis+sentinel://h/m")
     assert not warned()
+
+
+def test_keys_that_encrypt_are_checked_and_never_shown() -> None:
+    assert "key 2 must be 32 random bytes in base64" in problem(A2A_ENCRYPTION_KEYS=f"{SECRET_KEY},c2hvcnQ=")
+    assert "c2hvcnQ" not in problem(A2A_ENCRYPTION_KEYS="c2hvcnQ=")
+    assert "key 2 is there twice" in problem(A2A_ENCRYPTION_KEYS=f"{SECRET_KEY},{SECRET_KEY}")
+    assert SECRET_KEY not in repr(load({"A2A_ENCRYPTION_KEYS": SECRET_KEY}))
+
+
+@pytest.mark.parametrize("allowed", ["10.0.0.1/8", "http://localhost", "1.2.3", "a b", ",", "-x", "10.0.0.0/33"])
+def test_what_webhooks_may_reach_is_checked(allowed: str) -> None:
+    assert "is neither a host nor a network" in problem(A2A_PUSH_ALLOW=allowed)
+
+
+def test_localhost_stands_for_its_addresses() -> None:
+    assert str(load({"A2A_PUSH_ALLOW": "localhost"}).push.allow) == "localhost,127.0.0.0/8,::1/128"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import logs
@@ -39,6 +39,7 @@ from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
+from a2a_grpc.server.keys import SigningKeys, load_signing_keys
 from a2a_grpc.server.lifecycle import (
     StoreWatch,
     part,
@@ -46,6 +47,12 @@ from a2a_grpc.server.lifecycle import (
     spare_the_collector,
     worker_threads,
 )
+from a2a_grpc.server.push.configs import PushConfigs
+from a2a_grpc.server.push.courier import Courier
+from a2a_grpc.server.push.destinations import Destinations
+from a2a_grpc.server.push.sealing import Sealer
+from a2a_grpc.server.push.sender import Patience, PushSender
+from a2a_grpc.server.push.terms import Terms
 from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
 from a2a_grpc.server.service.admin.tasks import TaskDesk
 from a2a_grpc.server.service.operations import Operations
@@ -58,6 +65,7 @@ from a2a_grpc.server.store.inspection import Inspection
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.store.webhooks import Webhooks
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 log = logging.getLogger("a2a_grpc.server")
@@ -175,6 +183,7 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
     _warn(settings.warnings)
     gate = build_gate(settings.auth.config(), agent.card)
     card = _public_card(settings, agent, gate)
+    signing = load_signing_keys(settings.keys.signing.paths)
     async with AsyncExitStack() as stack:
         url = await _store_url(settings, stack)
         store = TaskStore(
@@ -188,6 +197,8 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
             max_ready=settings.engine.max_ready,
             log_events=settings.store.log_events,
             store_replicas=settings.store.replicas,
+            # The last event may have to wait behind another one that is tried for as long.
+            webhook_patience=2 * settings.push.give_up if settings.push.enabled else 0,
         )
         stack.push_async_callback(store.close)
         tail = LogTail(
@@ -200,6 +211,9 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
         )
         stack.push_async_callback(tail.close)
         letters = DeadLetters(store, ttl=settings.store.dead_letter_ttl)
+        push = _push(settings, store, signing) if settings.push.enabled else None
+        if push is not None:
+            push.sender.watch(tail.watch)
         engine = Engine(
             agent,
             store,
@@ -228,6 +242,7 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
                 engine,
                 store,
                 tail,
+                push.configs if push is not None else None,
                 dedupe_ttl=settings.store.dedupe_ttl,
                 cancel_grace=settings.engine.cancel_grace,
             ),
@@ -244,7 +259,10 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
         drain.add(await _listen_http(settings, pipeline, cards, readiness))
         gate.warm()
         log.info("serving %s", card.name)
-        await _until_stopped(drain, deadline, watch.run(reached), purge_forever(store, letters))
+        background = [watch.run(reached), purge_forever(store, letters)]
+        if push is not None:
+            background.append(push.sender.run())
+        await _until_stopped(drain, deadline, *background)
 
 
 async def _gateway(settings: Settings, target: str, deadline: Deadline) -> None:
@@ -285,7 +303,9 @@ def _public_card(settings: Settings, agent: Agent, gate: Gate) -> a2a_pb2.AgentC
                 f"Set {public_name}, or give {addr_name} a port."
             )
     card = with_interfaces(agent.card, settings.public_grpc_addr, settings.public_http_url)
-    card.capabilities.push_notifications = False
+    declared = agent.card.capabilities
+    switched_off = declared.HasField("push_notifications") and not declared.push_notifications
+    card.capabilities.push_notifications = settings.push.enabled and not switched_off
     card.capabilities.extensions.add(
         uri=EVENT_SEQUENCE, description="Numbers each streamed event in its metadata, for bindings without event ids."
     )
@@ -321,10 +341,42 @@ def _pipeline(settings: Settings, card: a2a_pb2.AgentCard, gate: Gate, operation
                     max_message_bytes=limits.max_message_bytes,
                     max_nesting=limits.max_nesting,
                     max_id_length=limits.max_id_length,
+                    webhook=Terms(_destinations(settings)).violations,
                 )
             ),
         ),
     )
+
+
+class _Push(NamedTuple):
+    """What webhooks need."""
+
+    configs: PushConfigs
+    sender: PushSender
+
+
+def _push(settings: Settings, store: TaskStore, signing: SigningKeys) -> _Push:
+    push = settings.push
+    webhooks = Webhooks(store, letter_ttl=settings.store.dead_letter_ttl)
+    configs = PushConfigs(webhooks, Sealer(settings.keys.encryption.keys), limit=push.max_configs)
+    courier = Courier(_destinations(settings), signing, timeout=push.timeout, connections=push.concurrency)
+    sender = PushSender(
+        store,
+        webhooks,
+        configs,
+        courier,
+        patience=Patience(
+            attempts=push.attempts, limit=push.give_up, first=push.backoff, most=max(push.backoff, push.backoff_max)
+        ),
+        lease_ttl=settings.engine.lease_ttl,
+        concurrency=push.concurrency,
+        per_host=push.per_host,
+    )
+    return _Push(configs, sender)
+
+
+def _destinations(settings: Settings) -> Destinations:
+    return Destinations(allowed=settings.push.allow, http=settings.push.http)
 
 
 def _drain(settings: Settings, stack: AsyncExitStack, readiness: Readiness, work: Work) -> Drain:

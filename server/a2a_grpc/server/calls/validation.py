@@ -4,9 +4,9 @@ What the proto declares is checked from the proto: REQUIRED fields, non-empty re
 only the text says stands below by name.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from google.api import field_behavior_pb2
 from google.protobuf.descriptor import Descriptor, EnumDescriptor
@@ -22,14 +22,22 @@ _MAX_VIOLATIONS = 100
 # Lengths are limited for what becomes part of a key, an index or a log line.
 _IDS = frozenset({"id", "task_id", "context_id", "message_id", "tenant", "page_token"})
 _PAGE_TOKEN_LENGTH = 1024
+_INLINE: Final = "task_push_notification_config"
 # Free-form data and times: `protojson` knows what they may hold.
 _FREE = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.Timestamp"})
+
+
+CheckWebhook: TypeAlias = Callable[[a2a_pb2.TaskPushNotificationConfig, str], Iterable[Violation]]
 
 
 class Validator:
     """Checks requests against the schema, the text and the limits of this service."""
 
-    def __init__(self, *, max_message_bytes: int, max_nesting: int, max_id_length: int) -> None:
+    def __init__(
+        self, *, max_message_bytes: int, max_nesting: int, max_id_length: int, webhook: CheckWebhook | None = None
+    ) -> None:
+        """`webhook` gives what is wrong with a push notification config whose fields are named behind a path."""
+        self._webhook = webhook
         self._max_message_bytes = max_message_bytes
         self._max_nesting = max_nesting
         self._max_id_length = max_id_length
@@ -46,8 +54,18 @@ class Validator:
         rules = _RULES.get(request.DESCRIPTOR.name)
         if rules is not None:
             violations.extend(rules(request))
+        if self._webhook is not None:
+            violations.extend(self._of_webhook(request, self._webhook))
         if violations:
             raise invalid(*violations[:_MAX_VIOLATIONS])
+
+    @staticmethod
+    def _of_webhook(request: Message, check: CheckWebhook) -> Iterable[Violation]:
+        if isinstance(request, a2a_pb2.TaskPushNotificationConfig):
+            return check(request, "")
+        if isinstance(request, a2a_pb2.SendMessageRequest) and request.configuration.HasField(_INLINE):
+            return check(request.configuration.task_push_notification_config, f"configuration.{_INLINE}.")
+        return ()
 
 
 class _Field(NamedTuple):
@@ -140,8 +158,21 @@ def _list(request: a2a_pb2.ListTasksRequest) -> Iterator[Violation]:
     yield from _history_length(request)
 
 
+def _list_webhooks(request: a2a_pb2.ListTaskPushNotificationConfigsRequest) -> Iterator[Violation]:
+    if request.page_size < 0:
+        yield Violation("page_size", "must not be negative; 0 stands for the default")
+
+
+def _create_webhook(request: a2a_pb2.TaskPushNotificationConfig) -> Iterator[Violation]:
+    # Not REQUIRED by the schema: in a message it is the server that fills it in.
+    if not request.task_id:
+        yield Violation("task_id", "is required")
+
+
 _RULES: dict[str, Callable[..., Iterator[Violation]]] = {
     "SendMessageRequest": _send,
     "GetTaskRequest": _history_length,
     "ListTasksRequest": _list,
+    "ListTaskPushNotificationConfigsRequest": _list_webhooks,
+    "TaskPushNotificationConfig": _create_webhook,
 }

@@ -21,7 +21,7 @@ from a2a_grpc.server.engine.trial import Trial
 from a2a_grpc.server.engine.writer import Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.letters import DeadLetters
-from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask
+from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask, Webhook
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.wire.errors import (
@@ -53,6 +53,8 @@ class Intake:
     skill: Skill
     origin: Origin
     dedupe: Dedupe
+    webhook: Webhook | None = None
+    """A webhook for the task that the message becomes part of."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,7 +196,9 @@ class Engine:
             resumed = status_changed(stored.task_id, stored.context, states.WORKING, now_ms())
             claim = self._reserve(stored.task_id)
             try:
-                placed = await self._store.follow_up(stored, resumed, intake.origin, intake.dedupe, claim=claim)
+                placed = await self._store.follow_up(
+                    stored, resumed, intake.origin, intake.dedupe, claim=claim, webhook=intake.webhook
+                )
                 if placed.outcome is Outcome.STARTED and placed.epoch:
                     return await self._resume(placed, stored, resumed, intake)
             finally:
@@ -219,7 +223,7 @@ class Engine:
         try:
             limit = self._limits.attempts(intake.skill)
             placed = await self._store.create(
-                entry, intake.scope, intake.origin, intake.dedupe, claim=claim, limit=limit
+                entry, intake.scope, intake.origin, intake.dedupe, claim=claim, limit=limit, webhook=intake.webhook
             )
             accepted = self._accepted(placed, intake)
             if placed.outcome is Outcome.CREATED and placed.epoch:
@@ -273,7 +277,14 @@ class Engine:
         trial.close()
         limit = self._limits.attempts(intake.skill)
         placed = await self._store.create(
-            entry, intake.scope, intake.origin, intake.dedupe, claim=True, limit=limit, begun=True
+            entry,
+            intake.scope,
+            intake.origin,
+            intake.dedupe,
+            claim=True,
+            limit=limit,
+            begun=True,
+            webhook=intake.webhook,
         )
         accepted = self._accepted(placed, intake)
         if placed.outcome is Outcome.CREATED:
@@ -310,6 +321,11 @@ class Engine:
                 raise ResourceExhaustedError(
                     "Too much waits already, for a replica or for this task; nothing was stored.",
                     retry_after=_RETRY_AFTER,
+                )
+            case Outcome.HOOKED:
+                raise ResourceExhaustedError(
+                    "The task has as many push notification configs as it may; nothing was stored. Delete one first, "
+                    "or send the message without."
                 )
             case Outcome.GONE:
                 raise TaskNotFoundError("There is no such task.")

@@ -12,7 +12,7 @@ async def find(store: TaskStore, caller: Caller, task_id: str, *, artifacts: boo
 
     Raises: TaskNotFoundError; StoreUnavailableError.
     """
-    stored = await store.read(task_id, artifacts=artifacts)
+    stored = await store.read(task_id, artifacts=artifacts, scope=caller.scope)
     if stored is None or stored.scope != caller.scope:
         raise not_found(task_id)
     return stored

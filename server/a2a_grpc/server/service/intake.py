@@ -8,9 +8,10 @@ from a2a_grpc.server.agents import Agent, Skill
 from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.engine.engine import Accepted, Engine, Intake
+from a2a_grpc.server.push.configs import PushConfigs
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
-from a2a_grpc.server.store.records import Dedupe, Origin
+from a2a_grpc.server.store.records import Dedupe, Origin, Webhook
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.wire.errors import (
     ContentTypeNotSupportedError,
@@ -27,8 +28,18 @@ _OWN_RETRY_MS = 60_000
 class Inlet:
     """Hands messages to the engine."""
 
-    def __init__(self, agent: Agent, gate: Gate, engine: Engine, store: TaskStore, *, dedupe_ttl: float) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        gate: Gate,
+        engine: Engine,
+        store: TaskStore,
+        configs: PushConfigs | None,
+        *,
+        dedupe_ttl: float,
+    ) -> None:
         """`dedupe_ttl` in seconds: how long the same message id means the same message; 0 switches it off."""
+        self._configs = configs
         self._agent = agent
         self._gate = gate
         self._engine = engine
@@ -62,11 +73,22 @@ class Inlet:
         rest = a2a_pb2.SendMessageRequest(
             tenant=request.tenant, configuration=request.configuration, metadata=request.metadata
         )
+        # It holds credentials, which are neither the agent's business nor that of who reads a log.
+        rest.configuration.ClearField("task_push_notification_config")
         origin = Origin(message=message, request=rest, extensions=caller.extensions)
-        intake = Intake(scope=caller.scope, skill=skill, origin=origin, dedupe=dedupe)
+        webhook = self._webhook(request, caller)
+        intake = Intake(scope=caller.scope, skill=skill, origin=origin, dedupe=dedupe, webhook=webhook)
         if stored is None:
             return await self._engine.answer(intake)
         return await self._engine.follow_up(intake, stored)
+
+    def _webhook(self, request: a2a_pb2.SendMessageRequest, caller: Caller) -> Webhook | None:
+        if self._configs is None or not request.configuration.HasField("task_push_notification_config"):
+            return None
+        config = a2a_pb2.TaskPushNotificationConfig()
+        config.CopyFrom(request.configuration.task_push_notification_config)
+        config.tenant = request.tenant
+        return self._configs.pack(config, caller.scope)
 
     def _skill(self, message: a2a_pb2.Message) -> Skill:
         try:

@@ -14,6 +14,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from a2a_grpc.server.settings.auth import AuthSettings
+from a2a_grpc.server.settings.push import KeySettings, PushSettings
 from a2a_grpc.server.settings.source import EnvironmentSource, Group
 from a2a_grpc.server.settings.values import (
     Address,
@@ -469,6 +470,8 @@ class Settings(BaseSettings):
     limits: LimitSettings
     protocol: ProtocolSettings
     auth: AuthSettings
+    keys: KeySettings
+    push: PushSettings
     process: ProcessSettings
     unknown: tuple[str, ...]
     """A sentence for each variable that begins like ours and is none of ours."""

@@ -461,7 +461,12 @@ return {'OK'}
 READ = Script(
     "read",
     """
--- KEYS: task log   ARGV: with_artifacts
+-- KEYS: task log   ARGV: with_artifacts [tenant owner]
+-- To who asks for a task of somebody else it is not there, and takes as long to find.
+if ARGV[2] then
+  local whose = redis.call('HMGET', KEYS[1], 'tenant', 'owner')
+  if whose[1] ~= ARGV[2] or whose[2] ~= ARGV[3] then return false end
+end
 local task = redis.call('HMGET', KEYS[1], 'tenant', 'owner', 'context', 'state', 'stamp', 'seq', 'epoch', 'holder',
   'attempt', 'turn', 'queue', 'cancel', 'checkpoint', 'told', 'at', 'head', 'artifacts', 'limit', 'base')
 if not task[1] then return false end

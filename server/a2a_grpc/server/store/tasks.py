@@ -477,8 +477,10 @@ class TaskStore:
 
     # A running turn reads with `patient`: it waits through an outage of the store for as long as the patience lasts.
 
-    async def read(self, task_id: str, *, artifacts: bool = True, patient: bool = False) -> StoredTask | None:
-        """The task as it stands now, or None."""
+    async def read(
+        self, task_id: str, *, artifacts: bool = True, patient: bool = False, scope: Scope | None = None
+    ) -> StoredTask | None:
+        """The task as it stands now, or None. With `scope` a task of another one is None, and is not looked at."""
         shard = ids.shard_of(task_id, self.shards)
         if shard is None:
             return None
@@ -486,7 +488,7 @@ class TaskStore:
         reply = await self._reads.script(
             scripts.READ,
             [keys.task(task_id), keys.log(task_id)],
-            ["1" if artifacts else "0"],
+            ["1" if artifacts else "0", *(scope or ())],
             self._patience if patient else None,
         )
         return None if reply is None else _stored(task_id, reply)

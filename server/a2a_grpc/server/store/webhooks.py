@@ -252,7 +252,7 @@ class Webhooks:
         return found
 
     async def all(self, task_id: str) -> list[Hooked]:
-        """The webhooks of a task, the oldest first."""
+        """The webhooks of a task, in no order."""
         flat = await self._store.pipeline.command("HGETALL", self._store.keys_of(task_id).push(task_id))
         fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
         found = []
@@ -261,7 +261,7 @@ class Webhooks:
             if kind == "c":
                 state = fields.get(f"s:{webhook_id}") or fields.get(f"d:{webhook_id}") or b"0"
                 found.append(Hooked(webhook_id, content, int(state.split()[-1])))
-        return sorted(found, key=lambda hooked: (hooked.created_ms, hooked.id))
+        return found
 
     async def remove(self, task_id: str, webhook_id: str) -> None:
         """Remove a webhook; who delivers to it is stopped. Nothing happens where there is none."""

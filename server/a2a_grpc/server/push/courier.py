@@ -1,0 +1,192 @@
+"""One attempt to deliver one event to one webhook (4.3.3)."""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from hashlib import blake2b
+from importlib.metadata import version
+
+import httpcore
+import httpx
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.keys import SigningKeys
+from a2a_grpc.server.push.destinations import Destination, Destinations, RefusedDestinationError
+from a2a_grpc.server.push.network import CheckedNetwork
+from a2a_grpc.wire import protojson
+from a2a_grpc.wire.headers import A2A_VERSION, MEDIA_TYPE_A2A, SUPPORTED_VERSION
+from a2a_grpc.wire.webhooks import DELIVERY_ID, EVENT_SEQ, NOTIFICATION_TOKEN, SIGNATURE
+
+# An answer is read so far, so that its connection can be used again; what is longer costs the connection.
+_READ = 64 * 1024
+_READ_FOR = 2.0
+_KEPT_OPEN = 30.0
+_GONE = 410
+_MAX_RETRY_AFTER = 3600.0
+_AGENT = f"a2a-grpc/{version('a2a-grpc')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an event could not be delivered."""
+
+    reason: str
+    """Half a sentence for operators, without anything that the caller keeps secret."""
+    retry_after: float | None = None
+    """Seconds that the receiver asks to wait."""
+    final: bool = False
+    """It would be the same the next time."""
+    refused: bool = False
+    """It was not sent, because the service does not connect there."""
+
+
+class Courier:
+    """Sends requests, each over a connection to an address that was checked."""
+
+    def __init__(self, destinations: Destinations, keys: SigningKeys, *, timeout: float, connections: int) -> None:
+        """An attempt takes `timeout` seconds at most; `connections` is how many there are at the same time."""
+        self._destinations = destinations
+        self._keys = keys
+        self._timeout = timeout
+        self._network = CheckedNetwork(destinations)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=_trusting(),
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=_KEPT_OPEN,
+            network_backend=self._network,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._network.close()
+        await self._pool.aclose()
+
+    def destination(self, config: a2a_pb2.TaskPushNotificationConfig) -> Destination | Failure:
+        """Where `config` leads; a failure where the service does not connect there (any more)."""
+        try:
+            return self._destinations.read(config.url)
+        except RefusedDestinationError as error:
+            return Failure(f"its URL {error}", final=True, refused=True)
+
+    async def deliver(
+        self, config: a2a_pb2.TaskPushNotificationConfig, destination: Destination, event: Event
+    ) -> Failure | None:
+        """POST `event`; None where the receiver has taken it (any 2xx)."""
+        body = protojson.dumps(event.response)
+        headers = self._headers(config, destination, event, body)
+        status = 0
+        retry_after = None
+        try:
+            async with (
+                asyncio.timeout(self._timeout),
+                self._pool.stream(
+                    "POST",
+                    httpcore.URL(
+                        scheme=destination.scheme.encode(),
+                        host=destination.host.encode(),
+                        port=destination.port,
+                        target=destination.target.encode(),
+                    ),
+                    headers=headers,
+                    content=body,
+                ) as response,
+            ):
+                status = response.status
+                retry_after = _retry_after(response.headers)
+                await _read(response)
+        except RefusedDestinationError as error:
+            return Failure(f"its host {error}", final=True, refused=True)
+        except TimeoutError:
+            if not status:
+                return Failure(f"it did not answer within {self._timeout:g} s")
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
+            if not status:
+                return Failure(_what(error))
+        if status // 100 == 2:  # noqa: PLR2004 - the specification says 2xx
+            return None
+        return Failure(f"it answered {status}", retry_after=retry_after, final=status == _GONE)
+
+    def _headers(
+        self,
+        config: a2a_pb2.TaskPushNotificationConfig,
+        destination: Destination,
+        event: Event,
+        body: bytes,
+    ) -> list[tuple[str, str]]:
+        delivery_id = _delivery_id(config, event.seq)
+        headers = [
+            ("Host", destination.authority),
+            ("Content-Type", MEDIA_TYPE_A2A),
+            ("Content-Length", str(len(body))),
+            ("User-Agent", _AGENT),
+            (A2A_VERSION, SUPPORTED_VERSION),
+            (DELIVERY_ID, delivery_id),
+            (EVENT_SEQ, str(event.seq)),
+        ]
+        if config.authentication.scheme:
+            value = f"{config.authentication.scheme} {config.authentication.credentials}".rstrip()
+            headers.append(("Authorization", value))
+        if config.token:
+            headers.append((NOTIFICATION_TOKEN, config.token))
+        if self._keys.first is not None:
+            about = {"iat": int(time.time()), "jti": delivery_id, "aud": config.url}
+            protected, signature = self._keys.first.sign(body, {"typ": "JOSE", **about})
+            headers.append((SIGNATURE, f"{protected}..{signature}"))
+        return headers
+
+
+def _delivery_id(config: a2a_pb2.TaskPushNotificationConfig, seq: int) -> str:
+    named = f"{config.task_id} {len(config.id)} {config.id} {seq}"
+    return blake2b(named.encode(), digest_size=16).hexdigest()
+
+
+def _trusting() -> ssl.SSLContext:
+    """The certificates that this machine trusts (SSL_CERT_FILE, SSL_CERT_DIR), else those that httpx comes with."""
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+async def _read(response: httpcore.Response) -> None:
+    """Read what comes with an answer: it is the answer that counts, and this only saves the connection."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_READ_FOR):
+            async for chunk in response.aiter_stream():
+                size += len(chunk)
+                if size > _READ:
+                    return
+
+
+def _retry_after(headers: list[tuple[bytes, bytes]]) -> float | None:
+    text = next((value for name, value in headers if name.lower() == b"retry-after"), b"").decode("latin-1").strip()
+    if not text:
+        return None
+    try:
+        seconds = float(text) if text.isascii() and text.isdigit() else _until(text)
+    except (ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), _MAX_RETRY_AFTER)
+
+
+def _until(date: str) -> float:
+    at = parsedate_to_datetime(date)
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+
+
+def _what(error: Exception) -> str:
+    cause = error.__cause__ or error.__context__
+    while cause is not None and not str(error):
+        error, cause = cause, cause.__cause__  # type: ignore[assignment]
+    match error:
+        case httpcore.TimeoutException():
+            return "the connection to it timed out"
+        case httpcore.ProtocolError():
+            return "it does not speak HTTP"
+    return f"it cannot be reached ({str(error)[:200] or type(error).__name__})"
