@@ -56,7 +56,7 @@ class Keys:
         self._where = where
         self._fetch = fetch
         self._refresh, self._cooldown, self._retry, self._trusted = refresh, cooldown, retry, trusted
-        self._data = b""
+        self._data: bytes | None = None
         self._keys: tuple[PublicKey, ...] = ()
         self._fetched = self._failed = self._searched = float("-inf")
         self._fetching: asyncio.Task[bool] | None = None
