@@ -1,8 +1,8 @@
 """What sender and receiver of push notifications agree on (4.3.3): header names, and the form of the signature.
 
 A signature is a detached JWS (RFC 7515, appendix F): `PROTECTED..SIGNATURE`, over the exact bytes of the body. Its
-protected header also says what the body does not: which delivery it is of (`jti`), for which URL (`aud`), and when it
-was made (`iat`, seconds since 1970).
+protected header also says what the body does not: which delivery it is of (`jti`), the number of its event (`seq`), for
+which URL (`aud`), and when it was made (`iat`, seconds since 1970).
 """
 
 from typing import Final

@@ -135,7 +135,7 @@ class Courier:
         if config.token:
             headers.append((NOTIFICATION_TOKEN, config.token))
         if self._keys.first is not None:
-            about = {"iat": int(time.time()), "jti": delivery_id, "aud": config.url}
+            about = {"iat": int(time.time()), "jti": delivery_id, "seq": event.seq, "aud": config.url}
             protected, signature = self._keys.first.sign(body, {"typ": "JOSE", **about})
             headers.append((SIGNATURE, f"{protected}..{signature}"))
         return headers
