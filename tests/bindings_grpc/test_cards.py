@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from a2a_grpc.card.v1.card_pb2 import GetAgentCardRequest
 from a2a_grpc.card.v1.card_pb2_grpc import AgentCardServiceStub
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.card.published import PublishedCard
+from a2a_grpc.server.card.published import PublishedCard, Request
 from a2a_grpc.wire.errors import UnavailableError
 from tests.bindings_grpc.scripted import Scripted, serving
 from tests.bindings_grpc.test_failures import error_info, failure
@@ -22,7 +22,7 @@ BODY = b'{ "name":"Acme",  "futureField": [1, 2], "version": "7" }'
 class OneCard:
     """A CardSource with a card for the tenant acme, and none that can be had yet for the tenant later."""
 
-    async def public_card(self, tenant: str) -> PublishedCard | None:
+    async def public_card(self, tenant: str, _request: Request) -> PublishedCard | None:
         if tenant == "later":
             raise UnavailableError("the card is not built yet", retry_after=2.0)
         if tenant != "acme":

@@ -9,7 +9,7 @@ import pytest
 from a2a_grpc.server.bindings.asgi.card import CardEndpoint
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.card.interfaces import with_interfaces
-from a2a_grpc.server.card.published import PublishedCard, publish
+from a2a_grpc.server.card.published import PublishedCard, Request, publish
 from a2a_grpc.wire.errors import UnavailableError
 from tests.support.http_bindings import (
     CARD_DATE,
@@ -154,7 +154,7 @@ async def test_a_source_that_does_not_answer() -> None:
     """A gateway whose upstream is away has no card at the moment, which is not the same as none."""
 
     class Away:
-        async def public_card(self, tenant: str) -> PublishedCard | None:  # noqa: ARG002
+        async def public_card(self, _tenant: str, _request: Request) -> PublishedCard | None:
             raise UnavailableError("The agent's server does not answer.", retry_after=2.0)
 
     async with (

@@ -22,7 +22,7 @@ from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.router import Router
 from a2a_grpc.server.bindings.asgi.types import App
 from a2a_grpc.server.calls.call import Call
-from a2a_grpc.server.card.published import PublishedCard, publish
+from a2a_grpc.server.card.published import PublishedCard, Request, publish
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.core.readiness import Readiness
 
@@ -154,7 +154,7 @@ class StaticCards:
     def __init__(self, cards: dict[str, PublishedCard]) -> None:
         self._cards = cards
 
-    async def public_card(self, tenant: str) -> PublishedCard | None:
+    async def public_card(self, tenant: str, _request: Request) -> PublishedCard | None:
         return self._cards.get(tenant)
 
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x61\x32\x61_grpc/card/v1/card.proto\x12\x10\x61\x32\x61_grpc.card.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"-\n\x13GetAgentCardRequest\x12\x16\n\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x7f\n\x14GetAgentCardResponse\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0cR\x04\x62ody\x12\x12\n\x04\x65tag\x18\x02 \x01(\tR\x04\x65tag\x12?\n\rlast_modified\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0clastModified2q\n\x10\x41gentCardService\x12]\n\x0cGetAgentCard\x12%.a2a_grpc.card.v1.GetAgentCardRequest\x1a&.a2a_grpc.card.v1.GetAgentCardResponseB\x7f\n\x14\x63om.a2a_grpc.card.v1B\tCardProtoP\x01\xa2\x02\x03\x41\x43X\xaa\x02\x0f\x41\x32\x61Grpc.Card.V1\xca\x02\x0f\x41\x32\x61Grpc\\Card\\V1\xe2\x02\x1b\x41\x32\x61Grpc\\Card\\V1\\GPBMetadata\xea\x02\x11\x41\x32\x61Grpc::Card::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x61\x32\x61_grpc/card/v1/card.proto\x12\x10\x61\x32\x61_grpc.card.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"-\n\x13GetAgentCardRequest\x12\x16\n\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x99\x01\n\x14GetAgentCardResponse\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0cR\x04\x62ody\x12\x12\n\x04\x65tag\x18\x02 \x01(\tR\x04\x65tag\x12?\n\rlast_modified\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0clastModified\x12\x18\n\x07private\x18\x04 \x01(\x08R\x07private\"\x12\n\x10GetKeySetRequest\"\'\n\x11GetKeySetResponse\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0cR\x04\x62ody2\xc7\x01\n\x10\x41gentCardService\x12]\n\x0cGetAgentCard\x12%.a2a_grpc.card.v1.GetAgentCardRequest\x1a&.a2a_grpc.card.v1.GetAgentCardResponse\x12T\n\tGetKeySet\x12\".a2a_grpc.card.v1.GetKeySetRequest\x1a#.a2a_grpc.card.v1.GetKeySetResponseB\x7f\n\x14\x63om.a2a_grpc.card.v1B\tCardProtoP\x01\xa2\x02\x03\x41\x43X\xaa\x02\x0f\x41\x32\x61Grpc.Card.V1\xca\x02\x0f\x41\x32\x61Grpc\\Card\\V1\xe2\x02\x1b\x41\x32\x61Grpc\\Card\\V1\\GPBMetadata\xea\x02\x11\x41\x32\x61Grpc::Card::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,8 +35,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\024com.a2a_grpc.card.v1B\tCardProtoP\001\242\002\003ACX\252\002\017A2aGrpc.Card.V1\312\002\017A2aGrpc\\Card\\V1\342\002\033A2aGrpc\\Card\\V1\\GPBMetadata\352\002\021A2aGrpc::Card::V1'
   _globals['_GETAGENTCARDREQUEST']._serialized_start=82
   _globals['_GETAGENTCARDREQUEST']._serialized_end=127
-  _globals['_GETAGENTCARDRESPONSE']._serialized_start=129
-  _globals['_GETAGENTCARDRESPONSE']._serialized_end=256
-  _globals['_AGENTCARDSERVICE']._serialized_start=258
-  _globals['_AGENTCARDSERVICE']._serialized_end=371
+  _globals['_GETAGENTCARDRESPONSE']._serialized_start=130
+  _globals['_GETAGENTCARDRESPONSE']._serialized_end=283
+  _globals['_GETKEYSETREQUEST']._serialized_start=285
+  _globals['_GETKEYSETREQUEST']._serialized_end=303
+  _globals['_GETKEYSETRESPONSE']._serialized_start=305
+  _globals['_GETKEYSETRESPONSE']._serialized_end=344
+  _globals['_AGENTCARDSERVICE']._serialized_start=347
+  _globals['_AGENTCARDSERVICE']._serialized_end=546
 # @@protoc_insertion_point(module_scope)

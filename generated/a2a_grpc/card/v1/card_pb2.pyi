@@ -15,11 +15,23 @@ class GetAgentCardRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ...) -> None: ...
 
 class GetAgentCardResponse(_message.Message):
-    __slots__ = ("body", "etag", "last_modified")
+    __slots__ = ("body", "etag", "last_modified", "private")
     BODY_FIELD_NUMBER: _ClassVar[int]
     ETAG_FIELD_NUMBER: _ClassVar[int]
     LAST_MODIFIED_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_FIELD_NUMBER: _ClassVar[int]
     body: bytes
     etag: str
     last_modified: _timestamp_pb2.Timestamp
-    def __init__(self, body: _Optional[bytes] = ..., etag: _Optional[str] = ..., last_modified: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    private: bool
+    def __init__(self, body: _Optional[bytes] = ..., etag: _Optional[str] = ..., last_modified: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., private: bool = ...) -> None: ...
+
+class GetKeySetRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetKeySetResponse(_message.Message):
+    __slots__ = ("body",)
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    body: bytes
+    def __init__(self, body: _Optional[bytes] = ...) -> None: ...

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AgentCardServiceStub(object):
-    """Hands out the public agent card. Unauthenticated, as the card itself is (A2A 8.2).
+    """Hands out the public agent card, to whom its HTTP address gives it as well: to everybody (A2A 8.2), or to those who
+    send the credentials of a caller where the service keeps its card to them.
     """
 
     def __init__(self, channel):
@@ -40,14 +41,27 @@ class AgentCardServiceStub(object):
                 request_serializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetAgentCardRequest.SerializeToString,
                 response_deserializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetAgentCardResponse.FromString,
                 _registered_method=True)
+        self.GetKeySet = channel.unary_unary(
+                '/a2a_grpc.card.v1.AgentCardService/GetKeySet',
+                request_serializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetKeySetRequest.SerializeToString,
+                response_deserializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetKeySetResponse.FromString,
+                _registered_method=True)
 
 
 class AgentCardServiceServicer(object):
-    """Hands out the public agent card. Unauthenticated, as the card itself is (A2A 8.2).
+    """Hands out the public agent card, to whom its HTTP address gives it as well: to everybody (A2A 8.2), or to those who
+    send the credentials of a caller where the service keeps its card to them.
     """
 
     def GetAgentCard(self, request, context):
         """The public card of one tenant. NOT_FOUND when the tenant has none, UNAVAILABLE while the card cannot be built yet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetKeySet(self, request, context):
+        """The public keys that check what the service signs. NOT_FOUND when it signs nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -61,6 +75,11 @@ def add_AgentCardServiceServicer_to_server(servicer, server):
                     request_deserializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetAgentCardRequest.FromString,
                     response_serializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetAgentCardResponse.SerializeToString,
             ),
+            'GetKeySet': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetKeySet,
+                    request_deserializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetKeySetRequest.FromString,
+                    response_serializer=a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetKeySetResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'a2a_grpc.card.v1.AgentCardService', rpc_method_handlers)
@@ -70,7 +89,8 @@ def add_AgentCardServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AgentCardService(object):
-    """Hands out the public agent card. Unauthenticated, as the card itself is (A2A 8.2).
+    """Hands out the public agent card, to whom its HTTP address gives it as well: to everybody (A2A 8.2), or to those who
+    send the credentials of a caller where the service keeps its card to them.
     """
 
     @staticmethod
@@ -90,6 +110,33 @@ class AgentCardService(object):
             '/a2a_grpc.card.v1.AgentCardService/GetAgentCard',
             a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetAgentCardRequest.SerializeToString,
             a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetAgentCardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetKeySet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/a2a_grpc.card.v1.AgentCardService/GetKeySet',
+            a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetKeySetRequest.SerializeToString,
+            a2a__grpc_dot_card_dot_v1_dot_card__pb2.GetKeySetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -19,14 +19,20 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AgentCardServiceStub:
-    """Hands out the public agent card. Unauthenticated, as the card itself is (A2A 8.2)."""
+    """Hands out the public agent card, to whom its HTTP address gives it as well: to everybody (A2A 8.2), or to those who
+    send the credentials of a caller where the service keeps its card to them.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAgentCard: _aio.UnaryUnaryMultiCallable[_card_pb2.GetAgentCardRequest, _card_pb2.GetAgentCardResponse]
     """The public card of one tenant. NOT_FOUND when the tenant has none, UNAVAILABLE while the card cannot be built yet."""
+    GetKeySet: _aio.UnaryUnaryMultiCallable[_card_pb2.GetKeySetRequest, _card_pb2.GetKeySetResponse]
+    """The public keys that check what the service signs. NOT_FOUND when it signs nothing."""
 
 class AgentCardServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Hands out the public agent card. Unauthenticated, as the card itself is (A2A 8.2)."""
+    """Hands out the public agent card, to whom its HTTP address gives it as well: to everybody (A2A 8.2), or to those who
+    send the credentials of a caller where the service keeps its card to them.
+    """
 
     @_abc_1.abstractmethod
     def GetAgentCard(
@@ -35,5 +41,13 @@ class AgentCardServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_card_pb2.GetAgentCardRequest, _abc.Awaitable[_card_pb2.GetAgentCardResponse]],
     ) -> _abc.Awaitable[_card_pb2.GetAgentCardResponse]:
         """The public card of one tenant. NOT_FOUND when the tenant has none, UNAVAILABLE while the card cannot be built yet."""
+
+    @_abc_1.abstractmethod
+    def GetKeySet(
+        self,
+        request: _card_pb2.GetKeySetRequest,
+        context: _aio.ServicerContext[_card_pb2.GetKeySetRequest, _abc.Awaitable[_card_pb2.GetKeySetResponse]],
+    ) -> _abc.Awaitable[_card_pb2.GetKeySetResponse]:
+        """The public keys that check what the service signs. NOT_FOUND when it signs nothing."""
 
 def add_AgentCardServiceServicer_to_server(servicer: AgentCardServiceServicer, server: _aio.Server) -> None: ...

@@ -58,6 +58,21 @@ class Gate:
         for keys in self._keys:
             keys.keep()
 
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headers of a request in which credentials may stand, in lower case: what is private varies with them."""
+        found: dict[str, None] = {}
+        for scheme in self._schemes.values():
+            card = scheme.card
+            kind = card.WhichOneof("scheme")
+            if kind == "api_key_security_scheme":
+                place = card.api_key_security_scheme
+                if place.location != "query":  # the URL tells such requests apart
+                    found["cookie" if place.location == "cookie" else place.name.lower()] = None
+            elif kind != "mtls_security_scheme":
+                found["authorization"] = None
+        return tuple(found)
+
     def owner_of(self, principal: Principal) -> str:
         """Whose the tasks of the caller are. Raises: PermissionDeniedError."""
         return self._ownership.owner_of(principal)
@@ -142,10 +157,16 @@ class Gate:
         wanted = requirements.show(required)
         problem = next((error.message for error in bad.values()), "")
         return NotAdmittedError(
-            problem or f"This needs credentials: {wanted}. The agent card says how to send them.",
+            problem or f"Send {self._means(required)}.",
             challenge=self._challenge(required, bad),
             metadata={"schemes": wanted},
         )
+
+    def _means(self, required: Requirements) -> str:
+        ways = (
+            " and ".join(self._schemes[one.scheme].means for one in alternative.wanted) for alternative in required
+        )
+        return ", or ".join(dict.fromkeys(ways))
 
     def _short_of(self, alternative: Alternative, scopes: frozenset[str]) -> ScopeMissingError:
         missing = " ".join(sorted(alternative.scopes - scopes))

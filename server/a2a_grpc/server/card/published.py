@@ -1,5 +1,6 @@
 """A card in the form in which it is served."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,16 +21,39 @@ class PublishedCard:
     """A strong entity tag with its quotes, made of the content: replicas behind one balancer agree on it (B095)."""
     last_modified: datetime
     """When the content was changed, in UTC."""
+    private: bool = False
+    """It was given to this reader because of its credentials, and no shared cache may have it."""
+    varies: tuple[str, ...] = ()
+    """The headers that such credentials stand in, in lower case."""
+
+
+class Request(Protocol):
+    """What a source that is elsewhere needs to know about who asks; it is a Call."""
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """See Call."""
+
+    @property
+    def response_parameters(self) -> dict[str, str]:
+        """See Call."""
 
 
 class CardSource(Protocol):
-    """Where the HTTP listener gets public cards from."""
+    """Where the listeners get public cards from."""
 
-    async def public_card(self, tenant: str) -> PublishedCard | None:
+    async def public_card(self, tenant: str, request: Request, /) -> PublishedCard | None:
         """The card of `tenant` ("" = of the server itself), None if there is none.
 
         Raises A2AError when it cannot be had at the moment.
         """
+
+
+class KeySource(Protocol):
+    """Where the HTTP listener gets the keys from that check signatures of this service."""
+
+    async def key_set(self) -> bytes | None:
+        """The JWK Set (RFC 7517), with public keys alone; None where nothing is signed. Raises A2AError."""
 
 
 def publish(card: a2a_pb2.AgentCard, last_modified: datetime) -> PublishedCard:

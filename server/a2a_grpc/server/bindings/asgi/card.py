@@ -6,12 +6,15 @@ from urllib.parse import unquote
 
 import orjson
 
+from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.bindings.asgi.conditional import is_fresh
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import Exchange
 from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON
+from a2a_grpc.server.bindings.asgi.query import read_query
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
+from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.card.published import CardSource, PublishedCard
 from a2a_grpc.wire.errors import A2AError, MethodNotAllowedError, RouteNotFoundError, error_body, excerpt
 
@@ -34,11 +37,13 @@ class CardEndpoint:
     (14.1.1), and the well-known document is not one of them (14.3).
     """
 
-    def __init__(self, source: CardSource, *, max_age: int = 300, cors: Cors | None = None) -> None:
-        """`max_age`: seconds for which a copy may be used without asking again."""
-        self._source = source
+    def __init__(
+        self, source: CardSource, *, max_age: int = 300, cors: Cors | None = None, gates: Gates | None = None
+    ) -> None:
+        """`max_age`: seconds for which a copy may be used without asking again. With `gates` callers alone get it."""
+        self._cards = CardReading(source, gates)
         self._cors = cors or Cors()
-        self._cache_control: Header = (b"cache-control", b"public, max-age=%d" % max_age)
+        self._max_age = max_age
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request for a card."""
@@ -56,14 +61,15 @@ class CardEndpoint:
                 allow = (b"allow", ", ".join(verbs).encode())
                 await exchange.respond_empty(204, [allow, *headers, *self._cors.preflight(verbs, asked)])
                 return
-            await self._serve(exchange, await self._find(scope["raw_path"]), headers)
+            await self._serve(exchange, await self._find(exchange), headers)
         except A2AError as failure:
-            headers += [*error_headers(failure, None, b"Bearer"), (b"cache-control", b"no-store")]
+            headers += [*error_headers(failure, exchange.call, b"Bearer"), (b"cache-control", b"no-store")]
             await exchange.respond(failure.kind.http, JSON, orjson.dumps(error_body(failure)), headers)
 
-    async def _find(self, raw_path: bytes) -> PublishedCard:
-        tenant = card_tenant(raw_path)
-        published = await self._source.public_card(tenant) if tenant is not None else None
+    async def _find(self, exchange: Exchange) -> PublishedCard:
+        tenant = card_tenant(exchange.scope["raw_path"])
+        call = exchange.make_call("GetAgentCard", "HTTP+JSON", read_query(exchange))
+        published = await self._cards.read(tenant, call) if tenant is not None else None
         if published is None:
             raise RouteNotFoundError(
                 f"No agent card is published for the tenant {excerpt(tenant)}."
@@ -76,8 +82,10 @@ class CardEndpoint:
         headers += [
             (b"etag", published.etag.encode()),
             (b"last-modified", format_datetime(published.last_modified, usegmt=True).encode()),
-            self._cache_control,
+            (b"cache-control", b"%s, max-age=%d" % (b"private" if published.private else b"public", self._max_age)),
         ]
+        if published.varies:
+            headers.append((b"vary", ", ".join(published.varies).encode("latin-1")))
         if is_fresh(exchange.parameters, published.etag, published.last_modified):
             await exchange.respond_empty(304, headers)
         else:

@@ -16,6 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from a2a_grpc.server.bindings.asgi.tls import certificate_state
 from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, UnavailableError, error_body
 
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
@@ -64,6 +65,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = {**self.app_state, **certificate_state(transport)}
         if self._limits.connections is not None and len(self.connections) > self._limits.connections:
             self._refuse(
                 503, UnavailableError("Too many connections are open; try again in a moment.", retry_after=1.0)
@@ -134,9 +136,8 @@ class Connection(HttpToolsProtocol):
             # A status line in the middle of a response would be read as part of it.
             self.transport.close()
             return
-        self._refuse(
-            400, InvalidArgumentError("This is not HTTP/1.1; this port speaks neither TLS nor HTTP/2 nor gRPC.")
-        )
+        others = "neither HTTP/2 nor gRPC" if self.scheme == "https" else "neither TLS nor HTTP/2 nor gRPC"
+        self._refuse(400, InvalidArgumentError(f"This is not HTTP/1.1; this port speaks {others}."))
 
     def shutdown(self) -> None:
         """Close with the end of the response, where a request is here or its first bytes are; at once where not."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.bindings.asgi.cors import Cors
+from a2a_grpc.server.bindings.asgi.tls import certificate_of
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
 from a2a_grpc.server.calls.call import Call
 
@@ -41,6 +42,7 @@ class Exchange:
                 parameters=self.parameters,
                 query=dict(query) if query else _NONE,
                 cookies=_cookies(self.parameters["cookie"]) if "cookie" in self.parameters else _NONE,
+                certificate=certificate_of(self.scope),
             ),
             peer=f"{peer[0]}:{peer[1]}" if peer else "",
         )

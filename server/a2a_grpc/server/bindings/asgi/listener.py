@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
 
@@ -17,7 +18,9 @@ from uvicorn.server import ServerState
 
 from a2a_grpc.server.bindings.asgi.connection import Connection, ConnectionLimits
 from a2a_grpc.server.bindings.asgi.draining import Draining
-from a2a_grpc.server.bindings.asgi.types import App
+from a2a_grpc.server.bindings.asgi.tls import HSTS, TlsDoor
+from a2a_grpc.server.bindings.asgi.types import App, Header
+from a2a_grpc.server.tls import Certificates
 
 _SETTLE = 0.5
 """Seconds in which requests may end by themselves when everything that they could wait for is over."""
@@ -30,13 +33,25 @@ class HttpListener:
     """Serves `app` on `host`:`port` (0: a free port) between `start` and `stop`; it can be started once."""
 
     def __init__(
-        self, app: App, host: str, port: int, *, limits: ConnectionLimits | None = None, backlog: int = 2048
+        self,
+        app: App,
+        host: str,
+        port: int,
+        *,
+        limits: ConnectionLimits | None = None,
+        backlog: int = 2048,
+        certificates: Certificates | None = None,
+        encrypted: bool = False,
     ) -> None:
+        """With `certificates` it speaks TLS and nothing else; `encrypted`: somebody in front of it does."""
         self._app = app
         self._host = host
         self._port = port
         self._limits = limits or ConnectionLimits()
         self._backlog = backlog
+        self._certificates = certificates
+        self._headers: list[Header] = [HSTS] if certificates is not None or encrypted else []
+        self._doors: set[TlsDoor] = set()
         self._draining = Draining()
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
@@ -75,8 +90,11 @@ class HttpListener:
         self._tick()
         loop = asyncio.get_running_loop()
         sockets = _bind(self._host, self._port)
+        factory: Callable[[], asyncio.Protocol] = connection
+        if self._certificates is not None:
+            factory = partial(TlsDoor, connection, self._certificates, self._doors)
         for listening in sockets:
-            self._servers.append(await loop.create_server(connection, sock=listening, backlog=self._backlog))
+            self._servers.append(await loop.create_server(factory, sock=listening, backlog=self._backlog))
         port: int = sockets[0].getsockname()[1]
         return port
 
@@ -92,6 +110,8 @@ class HttpListener:
         self.retire()
         for server in self._servers:
             server.close()
+        for door in tuple(self._doors):
+            door.abort()
         for connection in self._connections():
             connection.shutdown()
 
@@ -150,7 +170,7 @@ class HttpListener:
 
     def _tick(self) -> None:
         # The Date of every response is formatted once a second rather than once a response.
-        self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+        self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode()), *self._headers]
         self._clock = asyncio.get_running_loop().call_later(1.0, self._tick)
 
 

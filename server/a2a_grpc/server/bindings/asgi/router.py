@@ -10,7 +10,9 @@ from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
 class Router:
     """The app that a listener serves: the gateway, with everything else that lives on the same port before it."""
 
-    def __init__(self, *, gateway: App, jsonrpc: App, card: App | CardEndpoint, health: Health) -> None:
+    def __init__(
+        self, *, gateway: App, jsonrpc: App, card: App | CardEndpoint, health: Health, keys: App | None = None
+    ) -> None:
         self._gateway = gateway
         self._card = card
         self._exact: dict[bytes, App] = {
@@ -21,6 +23,8 @@ class Router:
             b"//": jsonrpc,
             b"": jsonrpc,
         }
+        if keys is not None:
+            self._exact[b"/.well-known/jwks.json"] = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app. Only HTTP is served: neither lifespan nor websockets."""

@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import grpc
@@ -13,14 +14,18 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from a2a_grpc.card.v1 import card_pb2, card_pb2_grpc
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.bindings.grpc.card_service import CardService
 from a2a_grpc.server.bindings.grpc.health import Health
 from a2a_grpc.server.bindings.grpc.reflection import add_reflection
 from a2a_grpc.server.bindings.grpc.registrar import Registrar
-from a2a_grpc.server.bindings.grpc.servicer import Servicer
+from a2a_grpc.server.bindings.grpc.servicer import Servicer, make_call
+from a2a_grpc.server.bindings.grpc.tls import server_credentials
+from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.calls.handler import Handler
-from a2a_grpc.server.card.published import CardSource
+from a2a_grpc.server.card.published import CardSource, KeySource
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.tls import Certificates
 
 A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
 CARD_SERVICE: Final = card_pb2.DESCRIPTOR.services_by_name["AgentCardService"].full_name
@@ -79,11 +84,19 @@ class Keepalive:
 class GrpcServer:
     """A gRPC server that is not listening yet. Make it with `create_server`."""
 
-    def __init__(self, server: grpc.aio.Server, addr: str, health: Health, registrar: Registrar) -> None:
+    def __init__(
+        self,
+        server: grpc.aio.Server,
+        addr: str,
+        health: Health,
+        registrar: Registrar,
+        credentials: grpc.ServerCredentials | None,
+    ) -> None:
         self._server = server
         self._addr = addr
         self._health = health
         self._registrar = registrar
+        self._credentials = credentials
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
@@ -91,7 +104,10 @@ class GrpcServer:
         if not self._addr.startswith("unix:"):
             await asyncio.to_thread(try_to_bind, self._addr)
         try:
-            port = self._server.add_insecure_port(self._addr)
+            if self._credentials is not None:
+                port = self._server.add_secure_port(self._addr, self._credentials)
+            else:
+                port = self._server.add_insecure_port(self._addr)
         except RuntimeError as error:
             raise OSError(f"cannot listen for gRPC on {self._addr}") from error
         await self._server.start()
@@ -159,13 +175,19 @@ def create_server(
     keepalive: Keepalive = Keepalive(),
     age: ConnectionAge | None = None,
     reflection: bool = True,
+    gates: Gates | None = None,
+    keys: KeySource | None = None,
+    certificates: Certificates | None = None,
+    require_certificates: bool = False,
 ) -> GrpcServer:
     """A server for A2AService, the agent card (with `cards`), health and, when wanted, reflection.
 
     `addr` is "host:port" (port 0: any free one) or "unix:PATH". Requests of more than `max_message_bytes` are refused
     with PayloadTooLargeError; of more than twice as many, by the gRPC library, which then never holds them in memory.
     `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library. With `age` no call of
-    A2AService lasts longer than `age.longest_call`: it ends with UnavailableError.
+    A2AService lasts longer than `age.longest_call`: it ends with UnavailableError. With `gates` the card is kept to
+    callers with credentials; `keys` are published beside it. With `certificates` the port speaks TLS and nothing else,
+    with `require_certificates` only to callers who show a certificate of their own.
     Must be called on the event loop that will serve.
     """
     _library_log.addFilter(_without_header_values)
@@ -173,10 +195,12 @@ def create_server(
     if age is not None:
         registrar.limit(A2A_SERVICE, age.longest_call)
     services = [A2A_SERVICE]
-    a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler), registrar.as_server())
+    calls = partial(make_call, certificates=certificates is not None and require_certificates)
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler, calls), registrar.as_server())
     if cards is not None:
         services.append(CARD_SERVICE)
-        card_pb2_grpc.add_AgentCardServiceServicer_to_server(CardService(cards), registrar.as_server())
+        card_service = CardService(CardReading(cards, gates), keys, calls)
+        card_pb2_grpc.add_AgentCardServiceServicer_to_server(card_service, registrar.as_server())
     health = Health(readiness, services)
     health_pb2_grpc.add_HealthServicer_to_server(health, registrar.as_server())
     if reflection:
@@ -201,7 +225,10 @@ def create_server(
             *(_age_options(age) if age is not None else ()),
         ),
     )
-    return GrpcServer(server, addr, health, registrar)
+    credentials = (
+        server_credentials(certificates, require_client=require_certificates) if certificates is not None else None
+    )
+    return GrpcServer(server, addr, health, registrar, credentials)
 
 
 def _age_options(age: ConnectionAge) -> tuple[tuple[str, int], ...]:

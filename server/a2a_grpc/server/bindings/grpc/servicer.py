@@ -2,7 +2,7 @@
 
 # ruff: noqa: N802  # the proto names the methods
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import grpc.aio
@@ -13,6 +13,7 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceServicer
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.bindings.grpc.metadata import parameters, peer_address
+from a2a_grpc.server.bindings.grpc.tls import peer_certificate
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.wire.headers import REQUEST_ID
@@ -24,15 +25,18 @@ _R = TypeVar("_R")
 _One = grpc.aio.ServicerContext[_Q, Awaitable[_R]]
 _Many = grpc.aio.ServicerContext[_Q, AsyncIterator[pb.StreamResponse]]
 
+MakeCall = Callable[[str, grpc.aio.ServicerContext[Any, Any]], Call]
+
 
 class Servicer(A2AServiceServicer):
     """Passes each call to a Handler. After a change of the proto the type checker names what is missing here."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, make_call: MakeCall) -> None:
         self._handler = handler
+        self._make_call = make_call
 
     async def _unary(self, method: str, request: Message, context: _One[Any, _R]) -> _R:
-        call = _call(method, context)
+        call = self._make_call(method, context)
         try:
             response = await self._handler.unary(method, request, call)
         except Exception:
@@ -44,7 +48,7 @@ class Servicer(A2AServiceServicer):
     async def _stream(
         self, method: str, request: Message, context: _Many[Any]
     ) -> AsyncGenerator[pb.StreamResponse, None]:
-        call = _call(method, context)
+        call = self._make_call(method, context)
         events = self._handler.stream(method, request, call)
         announced = False
         try:
@@ -125,13 +129,15 @@ class Servicer(A2AServiceServicer):
         return self._unary("DeleteTaskPushNotificationConfig", request, context)
 
 
-def _call(method: str, context: grpc.aio.ServicerContext[Any, Any]) -> Call:
+def make_call(method: str, context: grpc.aio.ServicerContext[Any, Any], *, certificates: bool = False) -> Call:
+    """The call as the pipeline sees it; `certificates`: callers show them here, and it costs something to look."""
     sent = parameters(context.invocation_metadata() or ())
+    certificate = peer_certificate(context) if certificates else None
     return Call(
         method=method,
         binding=BINDING,
         parameters=sent,
-        credentials=Credentials(parameters=sent, query=sent, cookies=sent),
+        credentials=Credentials(parameters=sent, query=sent, cookies=sent, certificate=certificate),
         peer=peer_address(context.peer()),
         timeout=context.time_remaining(),
     )

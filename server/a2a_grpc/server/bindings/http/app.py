@@ -4,11 +4,13 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 
 import orjson
 from google.protobuf.message import Message
 
 from a2a_grpc.server.bindings.asgi.body import body_limit, check_size, has_body, read_body
+from a2a_grpc.server.bindings.asgi.conditional import etag_matches
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import CallerGoneError, Exchange
 from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
@@ -19,6 +21,7 @@ from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Header, Receive, Scope, Send
 from a2a_grpc.server.bindings.asgi.unary import run_unary
 from a2a_grpc.server.bindings.asgi.version import VersionCheck, any_version
+from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.wire import rules
 from a2a_grpc.wire.errors import A2AError, InternalError, MethodNotAllowedError, error_body
@@ -33,6 +36,8 @@ _BODY_TYPES = frozenset({MEDIA_TYPE_A2A, MEDIA_TYPE_JSON})
 # What GET answers is true now and for this caller; some caches keep a 200 or a 404 for minutes where nothing is said.
 _NO_STORE: Header = (b"cache-control", b"no-store")
 _PRIVATE: Header = (b"cache-control", b"private, no-cache")
+# Where the credentials stand that are checked elsewhere.
+_CREDENTIALS = ("authorization", "cookie")
 
 
 def create_app(
@@ -112,7 +117,20 @@ class _Gateway:
             return
         response = await run_unary(self.handler, request, call, exchange)
         body = await dump(response)
-        await exchange.respond(200, _response_type(exchange), body, _caching(exchange, match.method))
+        if match.method == "GetExtendedAgentCard" and exchange.verb in ("GET", "HEAD"):
+            await self._serve_card(exchange, call, body)
+            return
+        await exchange.respond(200, _response_type(exchange), body, _caching(exchange))
+
+    async def _serve_card(self, exchange: Exchange, call: Call, body: bytes) -> None:
+        # A cache of the caller's own may keep it, and asks each time: what it may see can change (13.3).
+        etag = f'"{sha256(body).hexdigest()[:32]}"'
+        varies = call.admitted[0].headers if call.admitted is not None else _CREDENTIALS
+        headers = [_PRIVATE, (b"etag", etag.encode()), (b"vary", ", ".join(varies).encode("latin-1"))]
+        if etag_matches(exchange.parameters, etag):
+            await exchange.respond_empty(304, headers)
+        else:
+            await exchange.respond(200, _response_type(exchange), body, headers)
 
     async def _read(self, exchange: Exchange, match: rules.Match, query: Query) -> Message:
         if not has_body(exchange.parameters) or exchange.verb in ("GET", "HEAD", "DELETE"):
@@ -184,10 +202,8 @@ def _response_type(exchange: Exchange) -> bytes:
     return response_type(exchange.parameters.get("content-type", ""), exchange.parameters.get("accept", ""))
 
 
-def _caching(exchange: Exchange, method: str) -> tuple[Header, ...]:
-    if exchange.verb not in ("GET", "HEAD"):
-        return ()
-    return (_PRIVATE,) if method == "GetExtendedAgentCard" else (_NO_STORE,)
+def _caching(exchange: Exchange) -> tuple[Header, ...]:
+    return (_NO_STORE,) if exchange.verb in ("GET", "HEAD") else ()
 
 
 def _encode_error(error: A2AError) -> bytes:
