@@ -25,8 +25,10 @@ _PORTS = {"http": 80, "https": 443}
 _HIGHEST_PORT = 65535
 # RFC 6052: such an address stands for the IPv4 address in its last 32 bits.
 _NAT64 = ip_network("64:ff9b::/96")
-# Addresses that carry another one inside, which nobody uses on purpose any more: 6to4, Teredo, IPv4-compatible.
-_CARRIERS = tuple(IPv6Network(network) for network in ("2002::/16", "2001::/32", "::/96"))
+# What is routed on the internet at all (RFC 4291), and what is not within it: addresses that carry another one inside
+# (Teredo, 6to4), and those for documentation, of which older versions of Python do not know.
+_GLOBAL = IPv6Network("2000::/3")
+_NOT_GLOBAL = tuple(IPv6Network(network) for network in ("2001::/32", "2002::/16", "3fff::/20"))
 
 
 class RefusedDestinationError(ValueError):
@@ -98,7 +100,7 @@ def is_public(address: Address) -> bool:
             return is_public(address.ipv4_mapped)
         if address in _NAT64:
             return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.is_site_local or any(address in network for network in _CARRIERS):
+        if address not in _GLOBAL or any(address in network for network in _NOT_GLOBAL):
             return False
     return address.is_global and not (
         address.is_private
