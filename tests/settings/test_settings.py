@@ -65,6 +65,9 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert (push.enabled, str(push.allow), push.http, push.timeout) == (True, "", False, 15)
     assert (push.attempts, push.give_up, push.backoff, push.backoff_max) == (15, 86400, 1, 300)
     assert (push.concurrency, push.per_host, push.max_configs) == (100, 10, 100)
+    assert (settings.card.access, settings.card.jku) == ("public", None)
+    assert settings.card_jku == "http://localhost:8080/.well-known/jwks.json"
+    assert not (settings.tls.on or settings.tls.asks or settings.tls.terminated)
     assert (settings.process.log_level, settings.process.log_format) == ("info", "text")
 
 
@@ -83,6 +86,8 @@ GIVEN = {
     "A2A_PUBLIC_GRPC_ADDR": "agent.example.com:443",
     "A2A_PUBLIC_HTTP_URL": "https://agent.example.com/one",
     "A2A_CARD_MAX_AGE": "60",
+    "A2A_CARD_ACCESS": "authenticated",
+    "A2A_CARD_JKU": "https://keys.example.com/agent.json",
     "A2A_REDIS_URL": "rediss://store.example.com:6380/2",
     "A2A_DATA_DIR": "/srv/a2a",
     "A2A_SHARDS": "16",
@@ -145,6 +150,12 @@ GIVEN = {
     "A2A_PUSH_CONCURRENCY": "20",
     "A2A_PUSH_PER_HOST": "4",
     "A2A_PUSH_MAX_CONFIGS": "5",
+    "A2A_TLS_CERT_FILE": "/etc/tls/tls.crt",
+    "A2A_TLS_KEY_FILE": "/etc/tls/tls.key",
+    "A2A_TLS_CLIENT_CA_FILE": "/etc/tls/ca.crt",
+    "A2A_TLS_CLIENT_CERT": "optional",
+    "A2A_TLS_GRPC_CLIENT_CERT": "required",
+    "A2A_TLS_TERMINATED": "true",
     "A2A_REPLICA": "pod-7",
     "A2A_LOG_LEVEL": "warning",
     "A2A_LOG_FORMAT": "json",
@@ -549,3 +560,86 @@ def test_what_webhooks_may_reach_is_checked(allowed: str) -> None:
 
 def test_localhost_stands_for_its_addresses() -> None:
     assert str(load({"A2A_PUSH_ALLOW": "localhost"}).push.allow) == "localhost,127.0.0.0/8,::1/128"
+
+
+TLS = {"A2A_TLS_CERT_FILE": "c", "A2A_TLS_KEY_FILE": "k"}
+MUTUAL = {**TLS, "A2A_TLS_CLIENT_CA_FILE": "ca"}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"A2A_TLS_CERT_FILE": "c"}, "A2A_TLS_CERT_FILE is set, but A2A_TLS_KEY_FILE is not. TLS needs both."),
+        ({"A2A_TLS_KEY_FILE": "k"}, "A2A_TLS_KEY_FILE is set, but A2A_TLS_CERT_FILE is not. TLS needs both."),
+        (
+            MUTUAL,
+            "A2A_TLS_CLIENT_CA_FILE is set, but nobody is asked for a certificate. Set A2A_TLS_CLIENT_CERT.",
+        ),
+        (
+            {**TLS, "A2A_TLS_CLIENT_CERT": "required"},
+            (
+                "A2A_TLS_CLIENT_CERT asks for client certificates, but A2A_TLS_CLIENT_CA_FILE does not say whose are "
+                "accepted."
+            ),
+        ),
+        (
+            {**TLS, "A2A_TLS_GRPC_CLIENT_CERT": "required"},
+            (
+                "A2A_TLS_GRPC_CLIENT_CERT asks for client certificates, but A2A_TLS_CLIENT_CA_FILE does not say whose are "
+                "accepted."
+            ),
+        ),
+        (
+            {"A2A_TLS_CLIENT_CA_FILE": "ca", "A2A_TLS_CLIENT_CERT": "optional"},
+            "A2A_TLS_CLIENT_CA_FILE is set, but A2A_TLS_CERT_FILE is not. TLS needs both.",
+        ),
+        (
+            {**TLS, "A2A_MTLS": "san"},
+            (
+                "A2A_MTLS lets callers in by their certificate, but no listener asks for one. Set A2A_TLS_CLIENT_CERT, or "
+                "leave A2A_MTLS out."
+            ),
+        ),
+    ],
+)
+def test_tls_by_half_is_refused(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(given)
+    assert caught.value.problems == [problem]
+
+
+def test_with_tls_the_card_names_https_and_a_plain_url_is_told() -> None:
+    assert load(TLS).public_http_url == "https://localhost:8080"
+    sentence = (
+        "A2A_PUBLIC_HTTP_URL is http://a.example.com, but the HTTP listener speaks TLS: callers who read the card will "
+        "not get through. Write https://."
+    )
+    plain = {**TLS, "A2A_PUBLIC_HTTP_URL": "http://a.example.com"}
+    assert sentence in load(plain).warnings
+    assert sentence not in load({**plain, "A2A_TLS_TERMINATED": "true"}).warnings
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, "A2A_GRPC_ADDR and A2A_HTTP_ADDR"),
+        ({"A2A_GRPC_ADDR": "127.0.0.1:1"}, "A2A_HTTP_ADDR"),
+        ({"A2A_GRPC_ADDR": "10.0.0.7:1", "A2A_HTTP_ADDR": "localhost:2"}, "A2A_GRPC_ADDR"),
+        ({"A2A_GRPC_ADDR": "[::1]:1", "A2A_HTTP_ADDR": "127.1.2.3:2"}, ""),
+        ({"A2A_TLS_TERMINATED": "true"}, ""),
+        (TLS, ""),
+    ],
+)
+def test_plain_text_where_others_can_reach_it_is_told(given: dict[str, str], names: str) -> None:
+    told = [warning for warning in load(given).warnings if "without TLS" in warning]
+    assert [warning.partition(" can be reached")[0] for warning in told] == ([names] if names else [])
+
+
+def test_optional_certificates_over_grpc_are_told() -> None:
+    optional = {**MUTUAL, "A2A_TLS_CLIENT_CERT": "optional"}
+    assert any(warning.startswith("A2A_TLS_CLIENT_CERT is optional") for warning in load(optional).warnings)
+    assert not load(optional).tls.grpc_requires
+    for choice in ("none", "required"):
+        settings = load({**optional, "A2A_TLS_GRPC_CLIENT_CERT": choice})
+        assert not any("is optional" in warning for warning in settings.warnings)
+        assert settings.tls.grpc_requires == (choice == "required")

@@ -2,16 +2,30 @@
 
 import enum
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents.turn import Turn
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Who asks for the extended card."""
+
+    name: str
+    """"" for the anonymous."""
+    tenant: str = ""
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Those of its token; empty where it has shown none."""
+
+
 SkillFunction: TypeAlias = Callable[[Turn], Awaitable[None]]
 Router: TypeAlias = Callable[[a2a_pb2.Message], str]
+CardFor: TypeAlias = Callable[[Reader], a2a_pb2.AgentCard | Awaitable[a2a_pb2.AgentCard | None] | None]
 
 
 class Answers(enum.Enum):
@@ -36,6 +50,12 @@ class Skill:
     """Seconds a turn may take; None: the service's limit."""
     attempts: int | None
     """How often a turn is begun in all where replicas are lost under it, 1: never twice; None: the service's limit."""
+    scopes: frozenset[str] | None = None
+    """What a caller needs to see and to use it, besides credentials; None: everybody sees it."""
+
+    def is_for(self, name: str, scopes: frozenset[str]) -> bool:
+        """Whether the caller `name` ("": anonymous) sees it, and may use it."""
+        return self.scopes is None or (name != "" and self.scopes <= scopes)
 
 
 class Agent:
@@ -43,7 +63,7 @@ class Agent:
 
     A message has no field that names a skill, so a router picks it, once for each task, from the message that begins
     it. By default that is the skill whose id stands in the message's metadata under "skill", else the one whose id is
-    the first word of its text, else the first skill that was declared. `router` replaces the rule.
+    the first word of its text, else the first skill that was declared for everybody. `router` replaces the rule.
     """
 
     def __init__(
@@ -67,8 +87,12 @@ class Agent:
             default_output_modes=output_modes,
             capabilities=a2a_pb2.AgentCapabilities(streaming=streaming),
         )
-        self.extended_card: a2a_pb2.AgentCard | None = None
-        """What an authenticated caller gets from GetExtendedAgentCard (3.1.11); None: not configured."""
+        self.extended_card: a2a_pb2.AgentCard | CardFor | None = None
+        """What authenticated callers get from GetExtendedAgentCard (3.1.11), or a function of who asks.
+
+        Skills with `scopes` are added to it for those who may see them. None, also of the function: the public card
+        with these skills, or where the agent has none, nothing.
+        """
         self.skills: dict[str, Skill] = {}
         self._answers = _answers(answers)
         self._attempts = _attempts(attempts)
@@ -106,11 +130,16 @@ class Agent:
         answers: str | Answers | None = None,
         timeout: float | None = None,
         attempts: int | None = None,
+        security: Sequence[Mapping[str, Sequence[str]]] = (),
+        scopes: Sequence[str] | None = None,
     ) -> Callable[[SkillFunction], SkillFunction]:
         """Declare the decorated async function as the skill `id`; `timeout` in seconds limits one turn.
 
         `attempts` is how often a turn is begun in all where replicas are lost under it; 1 means never twice. Where the
-        agent's card (a file) already describes the skill, only `id` is needed.
+        agent's card (a file) already describes the skill, only `id` is needed. `security` is what its callers have to
+        prove beyond what the agent requires: alternatives of schemes with the scopes that are wanted of each, such as
+        `[{"bearer": ["publish"]}]` (4.5). With `scopes` the skill is not in the public card, but in the extended one of
+        callers who have all of these; `[]` means everybody with credentials. Nobody else can use it.
 
         Raises: ValueError for an id that is taken or not described, or attempts below 1; TypeError for a function that
         is not async.
@@ -136,12 +165,19 @@ class Agent:
                     input_modes=input_modes,
                     output_modes=output_modes,
                 )
+            for alternative in security:
+                entry = described.security_requirements.add()
+                for scheme, wanted in alternative.items():
+                    entry.schemes[scheme].list.extend(wanted)
+            if scopes is not None:
+                described = self._hide(described)
             self.skills[id] = Skill(
                 card=described,
                 run=function,
                 answers=self._answers if answers is None else _answers(answers),
                 timeout=timeout,
                 attempts=self._attempts if attempts is None else _attempts(attempts),
+                scopes=None if scopes is None else frozenset(scopes),
             )
             return function
 
@@ -165,6 +201,14 @@ class Agent:
         except KeyError:
             raise LookupError(f"the router of {self.card.name!r} picked {found!r}, which is no skill of it") from None
 
+    def _hide(self, described: a2a_pb2.AgentSkill) -> a2a_pb2.AgentSkill:
+        """Take a skill out of the public card, and promise the extended one that has it."""
+        kept = a2a_pb2.AgentSkill()
+        kept.CopyFrom(described)
+        self.card.skills.remove(described)
+        self.card.capabilities.extended_agent_card = True
+        return kept
+
     def _default_route(self, message: a2a_pb2.Message) -> str:
         if message.HasField("metadata") and "skill" in message.metadata.fields:
             named = message.metadata.fields["skill"].string_value
@@ -174,7 +218,8 @@ class Agent:
         words = text.split(maxsplit=1)
         if words and words[0] in self.skills:
             return words[0]
-        return next(iter(self.skills), "")
+        for_all = (skill.card.id for skill in self.skills.values() if skill.scopes is None)
+        return next(for_all, next(iter(self.skills), ""))
 
 
 def _attempts(given: int | None) -> int | None:

@@ -2,11 +2,11 @@
 
 from typing import Final
 
+import orjson
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.keys import SigningKeys
 from a2a_grpc.wire.card_signatures import canonical, reduced
-
-JWKS_PATH: Final = "/.well-known/jwks.json"
 
 
 class CardSigner:
@@ -31,6 +31,17 @@ class CardSigner:
             for key in self._keys.keys:
                 protected, signature = key.sign(payload, self._header)
                 card.signatures.add(protected=protected, signature=signature)
+
+
+class PublishedKeys:
+    """A KeySource: the public halves of the service's keys."""
+
+    def __init__(self, keys: SigningKeys) -> None:
+        self._body = orjson.dumps(keys.jwks()) if keys.keys else None
+
+    async def key_set(self) -> bytes | None:
+        """See KeySource."""
+        return self._body
 
 
 UNSIGNED: Final = CardSigner(SigningKeys())

@@ -54,6 +54,12 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "Raise the last, or lower one of the others."
         )
     yield from settings.auth.problems()
+    yield from settings.tls.problems()
+    if settings.auth.mtls and not settings.tls.asks:
+        yield (
+            "A2A_MTLS lets callers in by their certificate, but no listener asks for one. Set A2A_TLS_CLIENT_CERT, or "
+            "leave A2A_MTLS out."
+        )
     if store.redis_url is None:
         try:
             store.data_dir.expanduser()

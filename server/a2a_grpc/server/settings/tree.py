@@ -6,7 +6,7 @@ To add one, add a field; its name, doc and default reach the checks, `a2a-grpc c
 import re
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from a2a_grpc.server.settings.auth import AuthSettings
 from a2a_grpc.server.settings.push import KeySettings, PushSettings
 from a2a_grpc.server.settings.source import EnvironmentSource, Group
+from a2a_grpc.server.settings.tls import TlsSettings
 from a2a_grpc.server.settings.values import (
     Address,
     AddressText,
@@ -148,7 +149,7 @@ class CardSettings(Group):
         HttpUrl | None,
         Variable(
             name="A2A_PUBLIC_HTTP_URL",
-            default="http:// and A2A_HTTP_ADDR, with localhost for a wildcard",
+            default="A2A_HTTP_ADDR, with localhost for a wildcard, behind http:// or with TLS https://",
             doc="The URL of the HTTP gateway that the agent card tells callers. It may have a path.",
         ),
     ] = None
@@ -161,6 +162,23 @@ class CardSettings(Group):
             doc="How long callers may keep the agent card before they ask again (Cache-Control).",
         ),
     ] = 300
+    access: Annotated[
+        Literal["public", "authenticated"],
+        LowerCase,
+        Variable(
+            name="A2A_CARD_ACCESS",
+            doc="Who gets the public card: everybody, or `authenticated` callers only, with the same credentials as "
+            "for calls. How to get these they must know from elsewhere then.",
+        ),
+    ] = "public"
+    jku: Annotated[
+        HttpUrl | None,
+        Variable(
+            name="A2A_CARD_JKU",
+            default="/.well-known/jwks.json behind A2A_PUBLIC_HTTP_URL",
+            doc="Where a signed card says that the keys are published which check it (A2A_SIGNING_KEYS).",
+        ),
+    ] = None
 
 
 CLUSTER_SHARDS = 16
@@ -472,6 +490,7 @@ class Settings(BaseSettings):
     auth: AuthSettings
     keys: KeySettings
     push: PushSettings
+    tls: TlsSettings
     process: ProcessSettings
     unknown: tuple[str, ...]
     """A sentence for each variable that begins like ours and is none of ours."""
@@ -499,7 +518,13 @@ class Settings(BaseSettings):
     @property
     def public_http_url(self) -> str:
         """The gateway's URL for the agent card, without a slash at the end."""
-        return self.card.public_http_url or f"http://{_reachable(self.http.addr)}"
+        scheme = "https" if self.tls.on else "http"
+        return self.card.public_http_url or f"{scheme}://{_reachable(self.http.addr)}"
+
+    @property
+    def card_jku(self) -> str:
+        """Where the keys are published that check the card."""
+        return self.card.jku or f"{self.public_http_url}/.well-known/jwks.json"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -509,6 +534,7 @@ class Settings(BaseSettings):
             found.append(_unreachable("A2A_PUBLIC_GRPC_ADDR", self.public_grpc_addr, "agent.example.com:443"))
         if self.card.public_http_url is None and self.http.addr.wildcard:
             found.append(_unreachable("A2A_PUBLIC_HTTP_URL", self.public_http_url, "https://agent.example.com"))
+        found.extend(self._plaintext())
         if not self.auth.closed:
             found.append("A2A_API_KEYS is not set: anybody may call, without a key. That is for development.")
         if self.store.redis_url is not None and self.store.redis_url.cluster and self.store.shards < CLUSTER_SHARDS:
@@ -517,6 +543,30 @@ class Settings(BaseSettings):
                 f"can be changed only with an empty store. {CLUSTER_SHARDS} or more spread them over all."
             )
         return tuple(found)
+
+    def _plaintext(self) -> Iterator[str]:
+        if self.tls.on:
+            if self.public_http_url.startswith("http://") and not self.tls.terminated:
+                yield (
+                    f"A2A_PUBLIC_HTTP_URL is {self.public_http_url}, but the HTTP listener speaks TLS: callers who "
+                    "read the card will not get through. Write https://."
+                )
+            if self.tls.client_cert == "optional" and self.tls.grpc_client_cert is None:
+                yield (
+                    "A2A_TLS_CLIENT_CERT is optional, which the gRPC library does not know: over gRPC nobody is asked "
+                    "for a certificate. Set A2A_TLS_GRPC_CLIENT_CERT to required, or to none."
+                )
+            return
+        if self.tls.terminated:
+            return
+        listeners = {"A2A_GRPC_ADDR": self.grpc.addr, "A2A_HTTP_ADDR": self.http.addr}
+        plain = " and ".join(name for name, addr in listeners.items() if not addr.loopback)
+        if plain:
+            yield (
+                f"{plain} can be reached from other machines without TLS: whoever is on the way reads and changes all, "
+                "credentials included. Set A2A_TLS_CERT_FILE and A2A_TLS_KEY_FILE, or A2A_TLS_TERMINATED where a mesh "
+                "or an ingress encrypts."
+            )
 
 
 def _reachable(addr: Address) -> Address:

@@ -57,6 +57,14 @@ class Address:
         """Stands for all addresses of the machine, so nobody else can connect to it literally."""
         return self.host in WILDCARDS
 
+    @property
+    def loopback(self) -> bool:
+        """Nobody but this machine itself can connect to it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
 
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]@]+)):(?P<port>[0-9]{1,5})")
 
@@ -75,11 +83,7 @@ def parse_address(text: str) -> Address:
 def parse_loopback(text: str) -> Address:
     """`HOST:PORT` where nobody but this machine itself can connect."""
     address = parse_address(text)
-    try:
-        loopback = ip_address(address.host).is_loopback
-    except ValueError:
-        loopback = address.host == "localhost"
-    if not loopback:
+    if not address.loopback:
         raise ValueError(
             "whoever connects there may read, send again and erase the tasks of everybody, without credentials, so it "
             f"must be an address of this machine alone, such as 127.0.0.1:{address.port or 50052}. To reach it from "

@@ -126,7 +126,9 @@ class _Gateway:
         # A cache of the caller's own may keep it, and asks each time: what it may see can change (13.3).
         etag = f'"{sha256(body).hexdigest()[:32]}"'
         varies = call.admitted[0].headers if call.admitted is not None else _CREDENTIALS
-        headers = [_PRIVATE, (b"etag", etag.encode()), (b"vary", ", ".join(varies).encode("latin-1"))]
+        headers = [_PRIVATE, (b"etag", etag.encode())]
+        if varies:
+            headers.append((b"vary", ", ".join(varies).encode("latin-1")))
         if etag_matches(exchange.parameters, etag):
             await exchange.respond_empty(304, headers)
         else:
