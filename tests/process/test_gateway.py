@@ -185,7 +185,6 @@ RAW = [
     ("POST", "/message:send", '{"metadata":{"x":NaN}}', {}),
     ("POST", "/message:send", '{"metadata":' + '{"a":' * 40 + "1" + "}" * 41, {}),
     ("POST", "/message:send", "x", {"content-type": "text/plain"}),
-    ("POST", "/message:send", "{", {"a2a-version": ""}),
     ("POST", "/message:send", " " * (12 * 1024 * 1024), {}),
     ("PUT", "/message:send", "{}", {}),
     ("GET", "/nowhere", "", {}),
@@ -231,6 +230,16 @@ async def test_what_is_wrong_already_as_http_or_json_is_refused_alike(behind: Be
             await to.send(verb, path, body, headers)
 
     await compare(behind.first, behind.one, "HTTP+JSON", scenario)
+
+
+async def test_another_version_is_told_before_what_is_wrong(behind: Behind) -> None:
+    for to in (behind.first, behind.one):
+        async with client(to) as http:
+            answer = await http.post("/message:send", content="{", headers={"a2a-version": ""})
+            assert (answer.status_code, answer.json()["error"]["details"][0]["reason"]) == (
+                400,
+                "VERSION_NOT_SUPPORTED",
+            )
 
 
 async def test_pages_follow_one_another_whoever_gives_them(behind: Behind) -> None:

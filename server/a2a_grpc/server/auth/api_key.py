@@ -32,6 +32,11 @@ class ApiKeys:
         return a2a_pb2.SecurityScheme(api_key_security_scheme=scheme)
 
     @property
+    def means(self) -> str:
+        """See Scheme."""
+        return f"an API key in the {self._place}"
+
+    @property
     def challenge(self) -> str:
         """The name of the scheme is this service's own; HTTP has none for API keys."""
         return f'ApiKey {self._location}="{self._key_name}"'

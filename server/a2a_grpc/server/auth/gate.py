@@ -187,7 +187,7 @@ class Gate:
 
     def _known(self, required: Requirements, who: str = "the agent") -> None:
         for alternative in required:
-            for name in alternative.schemes:
+            for name in (one.scheme for one in alternative.wanted):
                 if name not in self._schemes:
                     known = ", ".join(self._schemes) or "none"
                     raise ValueError(f"{who} requires the security scheme {name}; configured: {known}")

@@ -34,6 +34,11 @@ class MutualTls:
         scheme = a2a_pb2.MutualTlsSecurityScheme(description="A client certificate of an authority that is known here.")
         return a2a_pb2.SecurityScheme(mtls_security_scheme=scheme)
 
+    @property
+    def means(self) -> str:
+        """See Scheme."""
+        return "a client certificate"
+
     async def authenticate(self, credentials: Credentials) -> Principal | None:
         """See Scheme."""
         certificate = credentials.certificate

@@ -38,6 +38,11 @@ class OAuth2:
         )
         return a2a_pb2.SecurityScheme(oauth2_security_scheme=scheme)
 
+    @property
+    def means(self) -> str:
+        """See Scheme."""
+        return f"a bearer token of {self._issuer}"
+
     async def authenticate(self, credentials: Credentials) -> Principal | None:
         """See Scheme."""
         return await caller(self.name, self._issuer, self._tokens, credentials)

@@ -19,6 +19,10 @@ class Scheme(Protocol):
         """How the card describes it (4.5.1)."""
 
     @property
+    def means(self) -> str:
+        """What a caller has to send, in words: completes "Send …"."""
+
+    @property
     def challenge(self) -> str:
         """One challenge of WWW-Authenticate (RFC 9110, 11.6.1); "" where no header could bring the credentials."""
 

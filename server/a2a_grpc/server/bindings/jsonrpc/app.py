@@ -4,7 +4,8 @@ Decisions where JSON-RPC 2.0, HTTP and section 9 leave room:
 
 * Whatever the request object asks for, answers have status 200, errors as well. What concerns the HTTP request itself
   has its own status with a JSON-RPC error as body and the id null: 405, 413, 415. So has missing authentication: 401
-  with a challenge and 403, since proxies and HTTP clients act on them (7.4).
+  with a challenge and 403, since proxies and HTTP clients act on them (7.4), and since nobody reads the body of who is
+  not let in.
 * A request without an id is a notification: it is carried out and answered 204 without a body, whatever came of it. A
   streaming one is carried out up to its first event.
 * Batches are refused, as in section 9, which has single requests only. Params are an object; null stands for none.
@@ -60,6 +61,7 @@ _log = logging.getLogger(__name__)
 
 _BINDING = "JSONRPC"
 _BODY_TYPES = frozenset({MEDIA_TYPE_JSON, MEDIA_TYPE_A2A})
+_MAX_BYTES_FOR_ID = 64 * 1024
 _OWN_STATUS = (
     MethodNotAllowedError,
     PayloadTooLargeError,
@@ -141,7 +143,13 @@ class _Round:
     async def _answer(self) -> None:
         exchange, endpoint, limit = self._exchange, self._endpoint, self._endpoint.max_nesting
         call = exchange.make_call("", _BINDING, read_query(exchange))
-        await endpoint.handler.admit(call, None)
+        try:
+            await endpoint.handler.admit(call, None)
+        except _OWN_STATUS:
+            raise
+        except A2AError:
+            self._id = await self._read_id()
+            raise
         if has_body(exchange.parameters):
             check_json(exchange.parameters, _BODY_TYPES)
         body = await read_body(exchange.receive, exchange.parameters, body_limit(endpoint.max_message_bytes))
@@ -160,6 +168,15 @@ class _Round:
             raise
         call.method = operation.name
         await self._call(operation, message, call)
+
+    async def _read_id(self) -> bytes:
+        """The id in a body that is not to be looked at any further, for an answer that needs one."""
+        exchange = self._exchange
+        try:
+            body = await read_body(exchange.receive, exchange.parameters, _MAX_BYTES_FOR_ID)
+            return response_id(_parse(body, self._endpoint.max_nesting))
+        except A2AError:
+            return NULL_ID
 
     async def _read(self, request: Request, *, is_large: bool) -> tuple[Operation, Message]:
         """The operation that a request object asks for, and its message."""
@@ -219,6 +236,9 @@ class _Round:
     async def _fail(self, error: A2AError) -> None:
         has_own_status = isinstance(error, _OWN_STATUS)
         headers = error_headers(error, self._exchange.call, self._endpoint.challenge)
+        if isinstance(error, UnauthenticatedError | PermissionDeniedError):
+            # Mostly nobody has looked for the id by then.
+            self._id = NULL_ID
         if self._id is None:
             await self._exchange.respond_empty(error.kind.http if has_own_status else 204, headers)
             return

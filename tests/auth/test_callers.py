@@ -1,0 +1,308 @@
+"""Who is let in, over every binding: keys, tokens, scopes, and what those hear who are not."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from a2a_grpc.pb import a2a_pb2 as pb
+from tests.auth.conftest import API_KEYS, PERMISSION_DENIED, Connect, challenges, serving, trusting
+from tests.auth.issuer import AUDIENCE, Issuer, issuing, private_key
+from tests.conformance.callers import KEYS, OPERATIONS, CallError, refused, say
+from tests.conformance.expected import TASK_NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE
+from tests.conformance.test_versions import valid_request
+from tests.support.replica import Replica
+
+VERSION = {"a2a-version": "1.0"}
+
+
+@pytest.fixture(scope="module")
+def service(issuer: Issuer) -> Iterator[Replica]:
+    """Lets in who has a key, or a token with the scope `tasks`."""
+    with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_JWT_SCOPES="tasks")) as one:
+        yield one
+
+
+def card_of(service: Replica) -> Any:
+    """The public card as JSON."""
+    return httpx.get(f"{service.http_url}/.well-known/agent-card.json", trust_env=False).json()
+
+
+@pytest.mark.parametrize("method", OPERATIONS)
+async def test_7_4_every_operation_asks_for_credentials(method: str, connect: Connect, service: Replica) -> None:
+    """7.4, 13.1: and says which there are, before it looks at the request."""
+    requests = [valid_request(method, "unknown")]
+    if "{" not in OPERATIONS[method].path:  # over HTTP an empty id is another path
+        requests.append(OPERATIONS[method].request())
+    for request in requests:
+        failure = await refused(UNAUTHENTICATED, (await connect(service)).call(method, request))
+        assert challenges(failure) == 'Bearer, ApiKey header="x-api-key"'
+        assert failure.metadata["schemes"] == "bearer(tasks), apiKey"
+        for token, key in (("nonsense", ""), ("", "wrong")):
+            bad = await connect(service, token=token, key=key)
+            failure = await refused(UNAUTHENTICATED, bad.call(method, request))
+            assert failure.metadata["schemes"] == "bearer(tasks), apiKey"
+            assert (token or key) not in failure.message
+
+
+@pytest.mark.parametrize("method", OPERATIONS)
+async def test_7_5_every_operation_asks_for_the_scope(
+    method: str, connect: Connect, service: Replica, issuer: Issuer
+) -> None:
+    for scope in (None, "", "task", "tasks.read other"):
+        known = await connect(service, token=issuer.token(scope=scope))
+        failure = await refused(PERMISSION_DENIED, known.call(method, valid_request(method, "unknown")))
+        assert failure.message == "Your credentials do not include what this needs: the scope tasks."
+        assert challenges(failure) == 'Bearer error="insufficient_scope", scope="tasks"'
+        assert "tasks" in failure.metadata.values()
+
+
+async def test_a_token_and_a_key_open_each_their_own(connect: Connect, service: Replica, issuer: Issuer) -> None:
+    """The same name by two schemes is two callers."""
+    token = issuer.token(scope="tasks more")
+    by_token, by_key = await connect(service, token=token), await connect(service, key=KEYS["alice"])
+    again = await connect(service, token=issuer.token(scope="tasks"))
+    other = await connect(service, token=issuer.token(sub="bob", scope="tasks"))
+    task = await by_token.task("ask")
+    assert (await again.get(task.id)).id == task.id
+    for stranger in (by_key, other):
+        await refused(TASK_NOT_FOUND, stranger.get(task.id))
+    both = await connect(service, token=token, key=KEYS["bob"])
+    assert (await both.get(task.id)).id == task.id
+
+
+async def test_bad_credentials_beside_good_ones_do_no_harm(connect: Connect, service: Replica) -> None:
+    """A proxy on the way may add a token of its own; any one scheme is enough."""
+    caller = await connect(service, token="of something else", key=KEYS["alice"])
+    assert (await caller.task("echo hello")).artifacts
+
+
+async def test_a_bad_token_hears_why(connect: Connect, service: Replica, issuer: Issuer) -> None:
+    for changes, said in (
+        ({"exp": 1}, "The token has expired."),
+        ({"aud": "https://other.example.com"}, "The token is not meant for this service: its audience is another one."),
+        ({"iss": "https://other.example.com"}, "The token is of an issuer that is not trusted here."),
+        ({"kid": "zwei", "key": private_key("EC")}, "The token is signed with a key that its issuer does not publish."),
+    ):
+        caller = await connect(service, token=issuer.token(scope="tasks", **changes))
+        failure = await refused(UNAUTHENTICATED, caller.get("unknown"))
+        assert failure.message == said
+        expected = f'Bearer error="invalid_token", error_description="{said}", ApiKey header="x-api-key"'
+        assert challenges(failure) == expected
+
+
+async def test_another_version_is_told_first(connect: Connect, service: Replica) -> None:
+    """3.6.2."""
+    for version in ("0.3", "2.0"):
+        with pytest.raises(CallError) as caught:
+            await (await connect(service, a2a_version=version)).get("unknown")
+        assert caught.value.reason == "VERSION_NOT_SUPPORTED"
+
+
+async def test_streams_are_guarded_as_everything_else(connect: Connect, service: Replica, issuer: Issuer) -> None:
+    with pytest.raises(CallError) as caught:
+        async with (await connect(service)).stream("SendStreamingMessage", say("echo hello")):
+            pass
+    assert caught.value.is_of(UNAUTHENTICATED)
+    caller = await connect(service, token=issuer.token(scope="tasks"))
+    async with caller.stream("SendStreamingMessage", say("echo hello")) as stream:
+        assert [event.WhichOneof("payload") for event in await stream.all()][-1] == "status_update"
+
+
+def test_the_card_says_what_is_checked(service: Replica, issuer: Issuer) -> None:
+    card = card_of(service)
+    assert card["securitySchemes"] == {
+        "bearer": {
+            "httpAuthSecurityScheme": {
+                "scheme": "Bearer",
+                "bearerFormat": "JWT",
+                "description": f"A token of {issuer.url}.",
+            }
+        },
+        "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "x-api-key", "description": "An API key."}},
+    }
+    assert card["securityRequirements"] == [
+        {"schemes": {"bearer": {"list": ["tasks"]}}},
+        {"schemes": {"apiKey": {}}},
+    ]
+
+
+async def test_who_is_not_let_in_need_not_send_a_body(service: Replica) -> None:
+    """The answer comes while the body is still awaited, and whatever the body is."""
+    port = int(service.http_url.rpartition(":")[2])
+    for path in ("/message:send", "/"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\na2a-version: 1.0\r\ncontent-type: text/plain\r\n"
+        writer.write(f"{head}content-length: 1000000\r\n\r\n".encode())
+        async with asyncio.timeout(5):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+        writer.close()
+    async with httpx.AsyncClient(base_url=service.http_url, headers=VERSION, trust_env=False) as http:
+        for path in ("/message:send", "/"):
+            for body in (b"", b"{", b"[]", b'{"message": 7}', b"\xff"):
+                answer = await http.post(path, content=body, headers={"content-type": "application/json"})
+                assert answer.status_code == 401, body
+                known = await http.post(
+                    path, content=body, headers={"content-type": "application/json", "x-api-key": KEYS["alice"]}
+                )
+                assert known.status_code == (400 if path != "/" else 200), body
+        answer = await http.post("/", json={"jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": {"id": "x"}})
+        assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, -32010)
+
+
+async def test_the_extended_card_is_for_callers_with_credentials(
+    connect: Connect, service: Replica, issuer: Issuer
+) -> None:
+    """B097."""
+    await refused(UNAUTHENTICATED, (await connect(service)).call("GetExtendedAgentCard"))
+    for caller in (
+        await connect(service, token=issuer.token(scope="tasks")),
+        await connect(service, key=KEYS["alice"]),
+    ):
+        card = await caller.call("GetExtendedAgentCard")
+        assert isinstance(card, pb.AgentCard) and set(card.security_schemes) == {"bearer", "apiKey"}
+
+
+async def test_an_issuer_that_is_down_keeps_nobody_else_out(connect: Connect) -> None:
+    """A token that cannot be checked is UNAVAILABLE; keys go on, and so do tokens once the issuer is back."""
+    with issuing() as issuer:
+        issuer.status = 503
+        with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS)) as service:
+            caller = await connect(service, token=issuer.token())
+            failure = await refused(UNAVAILABLE, caller.get("unknown"))
+            assert failure.retry_after
+            await refused(TASK_NOT_FOUND, (await connect(service, key=KEYS["alice"])).get("unknown"))
+            await refused(UNAUTHENTICATED, (await connect(service)).get("unknown"))
+            issuer.status = 200
+            async with asyncio.timeout(10):
+                while True:
+                    with pytest.raises(CallError) as caught:
+                        await caller.get("unknown")
+                    if caught.value.is_of(TASK_NOT_FOUND):
+                        break
+                    await asyncio.sleep(0.1)
+
+
+async def test_keys_are_rotated_without_a_refusal(connect: Connect) -> None:
+    """OpenID Connect: the key is found by discovery, and the next one as soon as it signs."""
+    with (
+        issuing() as issuer,
+        serving(A2A_OIDC_ISSUER=issuer.url, A2A_JWT_AUDIENCE=AUDIENCE) as service,
+    ):
+        card = card_of(service)
+        scheme = card["securitySchemes"]["openIdConnect"]["openIdConnectSecurityScheme"]
+        assert scheme["openIdConnectUrl"] == f"{issuer.url}/.well-known/openid-configuration"
+        await refused(TASK_NOT_FOUND, (await connect(service, token=issuer.token())).get("unknown"))
+        issuer.rotate("two")
+        await refused(TASK_NOT_FOUND, (await connect(service, token=issuer.token("two"))).get("unknown"))
+        await refused(UNAUTHENTICATED, (await connect(service, token=issuer.token())).get("unknown"))
+
+
+async def test_schemes_that_go_together(connect: Connect, issuer: Issuer) -> None:
+    """A token and a key, and who calls is who the token says."""
+    env = trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_SECURITY="bearer(tasks)+apiKey")
+    with serving(**env) as service:
+        token = issuer.token(scope="tasks")
+        for credentials in ({"token": token}, {"key": KEYS["alice"]}, {"token": token, "key": "wrong"}):
+            failure = await refused(UNAUTHENTICATED, (await connect(service, **credentials)).get("unknown"))
+            assert failure.metadata["schemes"] == "bearer(tasks)+apiKey"
+        task = await (await connect(service, token=token, key=KEYS["alice"])).task("ask")
+        assert (await (await connect(service, token=token, key=KEYS["bob"])).get(task.id)).id == task.id
+        short = await connect(service, token=issuer.token(), key=KEYS["alice"])
+        await refused(PERMISSION_DENIED, short.get(task.id))
+
+
+async def test_a_skill_may_want_more_than_the_agent(connect: Connect, issuer: Issuer) -> None:
+    with serving("tests.auth.scoped_agent:agent", **trusting(issuer, A2A_API_KEYS=API_KEYS)) as service:
+        card = card_of(service)
+        assert card["skills"][1]["securityRequirements"] == [{"schemes": {"bearer": {"list": ["publish"]}}}]
+        plain, may, by_key, with_both = (
+            await connect(service, token=issuer.token()),
+            await connect(service, token=issuer.token(scope="publish")),
+            await connect(service, key=KEYS["alice"]),
+            await connect(service, token=issuer.token(), key=KEYS["alice"]),
+        )
+        for caller in (plain, may, by_key):
+            assert (await caller.task("echo hello")).artifacts
+        assert (await may.task("publish hello")).artifacts
+        failure = await refused(PERMISSION_DENIED, plain.task("publish hello"))
+        assert challenges(failure) == 'Bearer error="insufficient_scope", scope="publish"'
+        failure = await refused(UNAUTHENTICATED, by_key.task("publish hello"))
+        assert challenges(failure) == "Bearer"
+        assert failure.metadata["schemes"] == "bearer(publish)"
+        for caller in (plain, by_key):
+            failure = await refused(UNAUTHENTICATED, caller.task("both hello"))
+            assert challenges(failure) == 'Bearer, ApiKey header="x-api-key"'
+        assert (await with_both.task("both hello")).artifacts
+
+
+@pytest.mark.parametrize("location", ["query", "cookie"])
+async def test_a_key_in_the_query_or_in_a_cookie(location: str, connect: Connect, binding: str) -> None:
+    """Over gRPC there are neither, and the key is metadata."""
+    with serving(A2A_API_KEYS=API_KEYS, A2A_API_KEY_IN=location, A2A_API_KEY_NAME="api-key") as service:
+        card = card_of(service)
+        scheme = card["securitySchemes"]["apiKey"]["apiKeySecurityScheme"]
+        assert (scheme["location"], scheme["name"]) == (location, "api-key")
+        for key, row in ((KEYS["alice"], TASK_NOT_FOUND), ("wrong", UNAUTHENTICATED)):
+            if binding == "GRPC":
+                await refused(row, (await connect(service, api_key=key)).get("unknown"))
+                continue
+            cookies = {"cookie": f"a=b; api-key={key}; c"} if location == "cookie" else {}
+            query = {"api-key": key} if location == "query" else {}
+            async with httpx.AsyncClient(base_url=service.http_url, headers=VERSION | cookies, trust_env=False) as http:
+                if binding == "JSONRPC":
+                    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "unknown"}}
+                    answer = await http.post("/", params=query, json=body)
+                    assert answer.json()["error"]["code"] == row.jsonrpc
+                else:
+                    assert (await http.get("/tasks/unknown", params=query)).status_code == row.http
+        if binding != "GRPC":
+            elsewhere = await connect(service, api_key=KEYS["alice"])
+            await refused(UNAUTHENTICATED, elsewhere.get("unknown"))
+        assert all(key not in service.log() for key in KEYS.values())
+
+
+async def test_whose_a_task_is_can_be_what_a_claim_says(connect: Connect, issuer: Issuer) -> None:
+    with serving(**trusting(issuer, A2A_OWNER="claim:org")) as service:
+        people: dict[str, Any] = {"alice": "acme", "bob": "acme", "mallory": "evil", "eve": ["acme"]}
+        alice, bob, mallory, listed = [
+            await connect(service, token=issuer.token(sub=sub, org=org)) for sub, org in people.items()
+        ]
+        task = await alice.task("ask")
+        for friend in (bob, listed):
+            assert (await friend.get(task.id)).id == task.id
+            assert (await friend.page()).total_size == 1
+        await refused(TASK_NOT_FOUND, mallory.get(task.id))
+        for org in (None, "", 7, ["acme", "evil"], {"acme": 1}, "x" * 300):
+            nobody = await connect(service, token=issuer.token(org=org))
+            failure = await refused(PERMISSION_DENIED, nobody.get(task.id))
+            assert failure.metadata["claim"] == "org"
+
+
+async def test_whose_a_task_is_can_be_the_tenants(connect: Connect, issuer: Issuer) -> None:
+    with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_OWNER="tenant")) as service:
+        alice = await connect(service, token=issuer.token(), tenant="one")
+        task = await alice.task("ask")
+        bob = await connect(service, key=KEYS["bob"], tenant="one")
+        assert (await bob.get(task.id)).id == task.id
+        await refused(TASK_NOT_FOUND, (await connect(service, key=KEYS["bob"], tenant="two")).get(task.id))
+
+
+async def test_b087_tasks_of_the_anonymous_stay_theirs(connect: Connect, issuer: Issuer) -> None:
+    """Auth is switched on over a store with anonymous tasks: no rule and no credentials open them."""
+    with serving() as before:
+        store = before._env["A2A_DATA_DIR"]
+        anonymous = await connect(before)
+        task = await anonymous.task("ask", context_id="shared")
+        before.kill()
+        for owner in ("caller", "tenant", "claim:org"):
+            with serving(**trusting(issuer, A2A_OWNER=owner, A2A_DATA_DIR=store)) as after:
+                bob = await connect(after, token=issuer.token(sub="bob", org="acme"))
+                await refused(TASK_NOT_FOUND, bob.get(task.id))
+                await refused(TASK_NOT_FOUND, bob.cancel(task.id))
+                assert (await bob.page(context_id="shared")).total_size == 0
+                await refused(UNAUTHENTICATED, (await connect(after)).get(task.id))
+        with serving(A2A_DATA_DIR=store) as again:
+            assert (await (await connect(again)).get(task.id)).id == task.id
