@@ -8,14 +8,17 @@ from typing import Any, cast
 from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.agents import Agent
 from a2a_grpc.server.auth.api_key import ApiKeys
 from a2a_grpc.server.auth.credentials import Credentials
-from a2a_grpc.server.auth.gate import Gate, OneGate
+from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.hosting.hosts import Hosted, Hosts
+from a2a_grpc.server.hosting.limits import HostLimits
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
 
@@ -23,7 +26,8 @@ Unary = Callable[[Any, Caller], Awaitable[Message]]
 Stream = Callable[[Any, Caller], AsyncGenerator[Event, None]]
 
 REQUEST = a2a_pb2.GetTaskRequest(id="task")
-VALIDATOR = Validator(max_message_bytes=4096, max_nesting=32, max_id_length=256)
+MAX_BYTES = 4096
+VALIDATOR = Validator(max_nesting=32, max_id_length=256)
 
 
 def operations(unary: Unary | None = None, stream: Stream | None = None) -> Operations:
@@ -47,6 +51,8 @@ def pipeline(
 ) -> Pipeline:
     """The pipeline as main composes it. `keys`: callers and their API keys, sent in x-api-key."""
     digests = [(name, hashlib.sha256(key.encode()).hexdigest()) for name, key in (keys or {}).items()]
+    gate = Gate([ApiKeys(digests, "header", "X-API-Key")] if digests else ())
+    hosts = hosts_of(gate, extensions or {}, capabilities)
     return Pipeline(
         operations(unary, stream),
         (
@@ -56,16 +62,28 @@ def pipeline(
             steps.Errors(),
             steps.Deadline(),
             steps.Version(assumed),
-            steps.Authentication(OneGate(Gate([ApiKeys(digests, "header", "X-API-Key")] if digests else ()))),
-            steps.Extensions(extensions or {}),
-            steps.Capabilities(
-                a2a_pb2.AgentCapabilities(streaming=True, extended_agent_card=True)
-                if capabilities is None
-                else capabilities
-            ),
+            steps.Tenant(hosts),
+            steps.Authentication(hosts),
+            steps.Extensions(),
+            steps.Capabilities(),
             steps.Validation(VALIDATOR),
         ),
     )
+
+
+def hosts_of(
+    gate: Gate, extensions: Mapping[str, bool], capabilities: a2a_pb2.AgentCapabilities | None = None
+) -> Hosts:
+    """One agent for all tenants, with these in its card. By default it streams and has an extended card."""
+    agent = Agent(name="Test", description="Does nothing.", version="1")
+    card = a2a_pb2.AgentCard()
+    card.CopyFrom(agent.card)
+    card.capabilities.CopyFrom(
+        a2a_pb2.AgentCapabilities(streaming=True, extended_agent_card=True) if capabilities is None else capabilities
+    )
+    for uri, required in extensions.items():
+        card.capabilities.extensions.add(uri=uri, required=required)
+    return Hosts([Hosted(agent, gate, card, HostLimits(max_message_bytes=MAX_BYTES))], for_all=True)
 
 
 def call(method: str = "GetTask", *, timeout: float | None = None, **parameters: str) -> Call:

@@ -14,13 +14,14 @@ from a2a_grpc.wire._descriptors import descriptor_of
 from a2a_grpc.wire.errors import InvalidArgumentError, PayloadTooLargeError
 from a2a_grpc.wire.rules import OPERATIONS
 
-VALIDATOR = Validator(max_message_bytes=100_000, max_nesting=16, max_id_length=40)
+MAX_BYTES = 100_000
+VALIDATOR = Validator(max_nesting=16, max_id_length=40)
 
 
 def problems(request: Message) -> dict[str, str]:
     """The violations of a request by field; none for a request that passes."""
     try:
-        VALIDATOR.check(request)
+        VALIDATOR.check(request, MAX_BYTES)
     except InvalidArgumentError as error:
         assert len({violation.field for violation in error.violations}) == len(error.violations)
         return {violation.field: violation.description for violation in error.violations}
@@ -245,9 +246,9 @@ def test_many_problems_are_told_up_to_a_hundred() -> None:
 
 def test_a_request_that_is_too_large_is_that_and_nothing_else() -> None:
     with pytest.raises(PayloadTooLargeError) as caught:
-        VALIDATOR.check(message(role=a2a_pb2.ROLE_AGENT, parts=[a2a_pb2.Part(text="x" * 100_000)]))
+        VALIDATOR.check(message(role=a2a_pb2.ROLE_AGENT, parts=[a2a_pb2.Part(text="x" * MAX_BYTES)]), MAX_BYTES)
     assert "100000" in caught.value.message
     request = message(parts=[a2a_pb2.Part(text="x" * 99_900)])
     request.message.parts[0].text += "x" * (100_000 - request.ByteSize())
     assert request.ByteSize() == 100_000
-    VALIDATOR.check(request)
+    VALIDATOR.check(request, MAX_BYTES)

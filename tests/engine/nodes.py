@@ -12,6 +12,8 @@ from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
+from a2a_grpc.server.hosting.hosts import Hosted, Hosts
+from a2a_grpc.server.hosting.limits import HostLimits
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.store.letters import DeadLetters
@@ -140,7 +142,7 @@ async def open_node(
             patience=30.0,
         )
         engine = Engine(
-            served,
+            lambda _: served,
             store,
             tail,
             DeadLetters(store, ttl=DAY),
@@ -151,7 +153,8 @@ async def open_node(
             lease_ttl=lease_ttl,
             patience=settings.get("patience", 30.0),
         )
-        operations = Operations(served, Gate(), engine, store, tail, dedupe_ttl=dedupe_ttl, cancel_grace=cancel_grace)
+        hosts = Hosts([Hosted(served, Gate(), served.card, HostLimits(max_message_bytes=2**22))], for_all=True)
+        operations = Operations(hosts, engine, store, tail, dedupe_ttl=dedupe_ttl, cancel_grace=cancel_grace)
         await tail.start()
         try:
             await wait_until(lambda: tail.connected, "the tail is connected")

@@ -8,38 +8,24 @@ import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import logs
-from a2a_grpc.server.agents import Agent
-from a2a_grpc.server.agents.loading import load_agent
-from a2a_grpc.server.auth.config import build_gate
-from a2a_grpc.server.auth.gate import Gate, OneGate
-from a2a_grpc.server.bindings import http, jsonrpc
-from a2a_grpc.server.bindings.asgi.card import CardEndpoint
-from a2a_grpc.server.bindings.asgi.cors import Cors
-from a2a_grpc.server.bindings.asgi.health import Health
-from a2a_grpc.server.bindings.asgi.listener import HttpListener
-from a2a_grpc.server.bindings.asgi.router import Router
-from a2a_grpc.server.bindings.grpc.admin_server import AdminServer
-from a2a_grpc.server.bindings.grpc.admin_service import AdminService
-from a2a_grpc.server.bindings.grpc.server import ConnectionAge, GrpcServer, Keepalive, create_server
 from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
-from a2a_grpc.server.calls import steps
-from a2a_grpc.server.calls.handler import Handler
-from a2a_grpc.server.calls.pipeline import Pipeline
-from a2a_grpc.server.calls.validation import Validator
-from a2a_grpc.server.card.interfaces import with_interfaces
-from a2a_grpc.server.card.published import CardSource, PublishedCard, publish
-from a2a_grpc.server.card.validation import validate
+from a2a_grpc.server.card.published import publish
+from a2a_grpc.server.card.signing import PublishedKeys
+from a2a_grpc.server.compose.hosts import host_one
+from a2a_grpc.server.compose.listeners import Published, administer, compose_certificates, listen_grpc, listen_http
+from a2a_grpc.server.compose.pipeline import compose_pipeline
+from a2a_grpc.server.compose.push import compose_push
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
-from a2a_grpc.server.keys import SigningKeys, load_signing_keys
+from a2a_grpc.server.hosting.hosts import Hosts
+from a2a_grpc.server.keys import load_signing_keys
 from a2a_grpc.server.lifecycle import (
     StoreWatch,
     part,
@@ -47,32 +33,18 @@ from a2a_grpc.server.lifecycle import (
     spare_the_collector,
     worker_threads,
 )
-from a2a_grpc.server.push.configs import PushConfigs
-from a2a_grpc.server.push.courier import Courier
-from a2a_grpc.server.push.destinations import Destinations
-from a2a_grpc.server.push.sealing import Sealer
-from a2a_grpc.server.push.sender import Patience, PushSender
-from a2a_grpc.server.push.terms import Terms
-from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
-from a2a_grpc.server.service.admin.tasks import TaskDesk
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings, SettingsError, load
 from a2a_grpc.server.settings.table import effective
 from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
-from a2a_grpc.server.store.erasing import Eraser
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
-from a2a_grpc.server.store.inspection import Inspection
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
-from a2a_grpc.server.store.webhooks import Webhooks
-from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 log = logging.getLogger("a2a_grpc.server")
 
 DEMO_AGENT = "a2a_grpc.server.agents.demo:agent"
-# Seconds that calls of operators have to finish when everything else has stopped.
-_ADMIN_GRACE = 1.0
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -92,7 +64,7 @@ def serve(arguments: Sequence[str]) -> int:
     reference = parser.parse_args(arguments).agent
 
     def composed(settings: Settings, deadline: Deadline) -> Coroutine[Any, Any, None]:
-        return _serve(settings, load_agent(reference), deadline)
+        return _serve(settings, host_one(settings, reference), deadline)
 
     return _run(composed)
 
@@ -179,11 +151,15 @@ def _complain(problems: Sequence[str]) -> int:
     return 2
 
 
-async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
+async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
     _warn(settings.warnings)
-    gate = build_gate(settings.auth.config(), agent.card)
-    card = _public_card(settings, agent, gate)
     signing = load_signing_keys(settings.keys.signing.paths)
+    certificates = compose_certificates(settings)
+    published = Published(
+        cards=hosts,
+        keys=PublishedKeys(signing),
+        gates=hosts if settings.card.access == "authenticated" else None,
+    )
     async with AsyncExitStack() as stack:
         url = await _store_url(settings, stack)
         store = TaskStore(
@@ -211,11 +187,11 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
         )
         stack.push_async_callback(tail.close)
         letters = DeadLetters(store, ttl=settings.store.dead_letter_ttl)
-        push = _push(settings, store, signing) if settings.push.enabled else None
+        push = compose_push(settings, store, signing) if settings.push.enabled else None
         if push is not None:
             push.sender.watch(tail.watch)
         engine = Engine(
-            agent,
+            hosts.agent_of,
             store,
             tail,
             letters,
@@ -232,13 +208,11 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
         )
         readiness = Readiness()
         drain = _drain(settings, stack, readiness, engine)
-        pipeline = _pipeline(
+        pipeline = compose_pipeline(
             settings,
-            card,
-            gate,
+            hosts,
             Operations(
-                agent,
-                gate,
+                hosts,
                 engine,
                 store,
                 tail,
@@ -247,18 +221,20 @@ async def _serve(settings: Settings, agent: Agent, deadline: Deadline) -> None:
                 cancel_grace=settings.engine.cancel_grace,
             ),
         )
-        cards = _Cards(card)
         watch = StoreWatch(store, tail, engine, readiness)
 
         async def reached() -> None:
-            published = await store.card_published_ms(cards.published.etag)
-            cards.published = publish(card, datetime.fromtimestamp(published // 1000, UTC))
+            for hosted in hosts:
+                since = await store.card_published_ms(hosted.published.etag)
+                hosted.published = publish(hosted.card, datetime.fromtimestamp(since // 1000, UTC))
 
-        await _administer(settings, stack, engine, store, tail, letters)
-        drain.add(await _listen_grpc(settings, pipeline, cards, readiness))
-        drain.add(await _listen_http(settings, pipeline, cards, readiness))
-        gate.warm()
-        log.info("serving %s", card.name)
+        await administer(settings, stack, engine, store, tail, letters)
+        largest = max(hosted.limits.max_message_bytes for hosted in hosts)
+        drain.add(await listen_grpc(settings, pipeline, published, readiness, largest, certificates))
+        drain.add(await listen_http(settings, pipeline, published, readiness, largest, certificates))
+        for hosted in hosts:
+            hosted.gate.warm()
+            log.info("serving %s%s", hosted.card.name, f" to {hosted.tenant}" if hosted.tenant else "")
         background = [watch.run(reached), purge_forever(store, letters)]
         if push is not None:
             background.append(push.sender.run())
@@ -273,7 +249,10 @@ async def _gateway(settings: Settings, target: str, deadline: Deadline) -> None:
         upstream = Upstream(target, readiness)
         stack.push_async_callback(upstream.close)
         await upstream.start()
-        listener = await _listen_http(settings, upstream.handler, upstream.cards, readiness)
+        largest = settings.limits.max_message_bytes
+        published = Published(cards=upstream.cards, keys=upstream.cards)
+        certificates = compose_certificates(settings)
+        listener = await listen_http(settings, upstream.handler, published, readiness, largest, certificates)
         drain = _drain(settings, stack, readiness, Answers(listener.answered))
         drain.add(listener)
         log.info("a gateway to %s", target)
@@ -288,177 +267,10 @@ async def _store_url(settings: Settings, stack: AsyncExitStack) -> str:
     return await embedded.start()
 
 
-def _public_card(settings: Settings, agent: Agent, gate: Gate) -> a2a_pb2.AgentCard:
-    """The card as it is served: the agent's, with what only the service knows.
-
-    Raises: ValueError that lists what is missing.
-    """
-    for addr, public, addr_name, public_name in (
-        (settings.grpc.addr, settings.card.public_grpc_addr, "A2A_GRPC_ADDR", "A2A_PUBLIC_GRPC_ADDR"),
-        (settings.http.addr, settings.card.public_http_url, "A2A_HTTP_ADDR", "A2A_PUBLIC_HTTP_URL"),
-    ):
-        if public is None and not addr.port:
-            raise ValueError(
-                f"{addr_name} is {addr}, so the system picks the port and the agent card cannot name it. "
-                f"Set {public_name}, or give {addr_name} a port."
-            )
-    card = with_interfaces(agent.card, settings.public_grpc_addr, settings.public_http_url)
-    declared = agent.card.capabilities
-    switched_off = declared.HasField("push_notifications") and not declared.push_notifications
-    card.capabilities.push_notifications = settings.push.enabled and not switched_off
-    card.capabilities.extensions.add(
-        uri=EVENT_SEQUENCE, description="Numbers each streamed event in its metadata, for bindings without event ids."
-    )
-    gate.declare(card)
-    problems = validate(card)
-    if problems:
-        listed = "; ".join(f"{problem.field}: {problem.description}" for problem in problems)
-        raise ValueError(f"the agent's card cannot be published: {listed}")
-    if agent.extended_card is not None:
-        extended = with_interfaces(agent.extended_card, settings.public_grpc_addr, settings.public_http_url)
-        extended.capabilities.CopyFrom(card.capabilities)
-        gate.declare(extended)
-        agent.extended_card = extended
-    return card
-
-
-def _pipeline(settings: Settings, card: a2a_pb2.AgentCard, gate: Gate, operations: Operations) -> Pipeline:
-    limits = settings.limits
-    return Pipeline(
-        operations,
-        (
-            steps.RequestId(),
-            steps.AccessLog(),
-            steps.Audit(),
-            steps.Errors(),
-            steps.Deadline(),
-            steps.Version(settings.protocol.assume_version),
-            steps.Authentication(OneGate(gate)),
-            steps.Extensions({extension.uri: extension.required for extension in card.capabilities.extensions}),
-            steps.Capabilities(card.capabilities),
-            steps.Validation(
-                Validator(
-                    max_message_bytes=limits.max_message_bytes,
-                    max_nesting=limits.max_nesting,
-                    max_id_length=limits.max_id_length,
-                    webhook=Terms(_destinations(settings)).violations,
-                )
-            ),
-        ),
-    )
-
-
-class _Push(NamedTuple):
-    """What webhooks need."""
-
-    configs: PushConfigs
-    sender: PushSender
-
-
-def _push(settings: Settings, store: TaskStore, signing: SigningKeys) -> _Push:
-    push = settings.push
-    webhooks = Webhooks(store, letter_ttl=settings.store.dead_letter_ttl)
-    configs = PushConfigs(webhooks, Sealer(settings.keys.encryption.keys), limit=push.max_configs)
-    courier = Courier(_destinations(settings), signing, timeout=push.timeout, connections=push.concurrency)
-    sender = PushSender(
-        store,
-        webhooks,
-        configs,
-        courier,
-        patience=Patience(
-            attempts=push.attempts, limit=push.give_up, first=push.backoff, most=max(push.backoff, push.backoff_max)
-        ),
-        lease_ttl=settings.engine.lease_ttl,
-        concurrency=push.concurrency,
-        per_host=push.per_host,
-    )
-    return _Push(configs, sender)
-
-
-def _destinations(settings: Settings) -> Destinations:
-    return Destinations(allowed=settings.push.allow, http=settings.push.http)
-
-
 def _drain(settings: Settings, stack: AsyncExitStack, readiness: Readiness, work: Work) -> Drain:
     drain = Drain(readiness, work, Times(delay=settings.drain.delay, grace=settings.drain.grace))
     stack.push_async_callback(drain.close)
     return drain
-
-
-async def _listen_grpc(settings: Settings, handler: Handler, cards: CardSource, readiness: Readiness) -> GrpcServer:
-    grpc, limits = settings.grpc, settings.limits
-    age = ConnectionAge(limit=grpc.max_connection_age, grace=grpc.max_connection_age_grace)
-    server = create_server(
-        handler,
-        cards,
-        readiness,
-        addr=str(grpc.addr),
-        max_message_bytes=limits.max_message_bytes,
-        max_nesting=limits.max_nesting,
-        max_streams=grpc.max_streams,
-        keepalive=Keepalive(
-            accept_every=grpc.min_ping_interval, idle=grpc.keepalive_time, timeout=grpc.keepalive_timeout
-        ),
-        age=age if grpc.max_connection_age else None,
-        reflection=grpc.reflection,
-    )
-    port = await _opened(server.start(), "A2A_GRPC_ADDR")
-    log.info("gRPC on %s:%d", grpc.addr.host, port)
-    return server
-
-
-async def _listen_http(settings: Settings, handler: Handler, cards: CardSource, readiness: Readiness) -> HttpListener:
-    limits, cors = settings.limits, Cors(settings.http.cors_origins.values)
-    gateway, json_rpc = (
-        create_app(
-            handler,
-            max_message_bytes=limits.max_message_bytes,
-            max_nesting=limits.max_nesting,
-            heartbeat=settings.http.sse_heartbeat,
-            cors=cors,
-            check_version=steps.Version(settings.protocol.assume_version).check,
-        )
-        for create_app in (http.create_app, jsonrpc.create_app)
-    )
-    app = Router(
-        gateway=gateway,
-        jsonrpc=json_rpc,
-        card=CardEndpoint(cards, max_age=settings.card.max_age, cors=cors),
-        health=Health(readiness),
-    )
-    listener = HttpListener(app, settings.http.addr.host, settings.http.addr.port)
-    port = await _opened(listener.start(), "A2A_HTTP_ADDR")
-    log.info("HTTP on %s:%d", settings.http.addr.host, port)
-    return listener
-
-
-async def _administer(
-    settings: Settings, stack: AsyncExitStack, engine: Engine, store: TaskStore, tail: LogTail, letters: DeadLetters
-) -> None:
-    """Open the listener for operators where one is wanted."""
-    addr = settings.admin.addr
-    if addr is None:
-        return
-    service = AdminService(
-        DeadLetterDesk(letters, engine),
-        TaskDesk(store, tail, Inspection(store), Eraser(store, letters)),
-        store.registry,
-    )
-    server = AdminServer(service, addr=str(addr))
-    port = await _opened(server.start(), "A2A_ADMIN_ADDR")
-    stack.push_async_callback(server.stop, _ADMIN_GRACE)
-    log.info("administration on %s:%d", addr.host, port)
-
-
-async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
-    """The port on which `listener` listens. Raises: ValueError that says what to change."""
-    try:
-        return await listener
-    except OSError as error:
-        raise ValueError(
-            f"{error.strerror or error}. Set {variable} to an address of this machine that is free, "
-            "or end the program that listens there."
-        ) from error
 
 
 async def _until_stopped(drain: Drain, deadline: Deadline, *background: Coroutine[Any, Any, None]) -> None:
@@ -474,13 +286,3 @@ async def _until_stopped(drain: Drain, deadline: Deadline, *background: Coroutin
             for task in (draining, *tasks):
                 task.cancel()
             await asyncio.gather(draining, *tasks, return_exceptions=True)
-
-
-class _Cards:
-    """The one card of this service; when it was first published is known once the store is."""
-
-    def __init__(self, card: a2a_pb2.AgentCard) -> None:
-        self.published = publish(card, datetime.now(UTC).replace(microsecond=0))
-
-    async def public_card(self, tenant: str) -> PublishedCard | None:
-        return self.published if tenant == "" else None

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
 from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.hosting.hosts import Hosted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,6 +20,8 @@ class Current:
     streaming: bool
     tenant: str | None = ""
     """None where only the request would tell, and is not read."""
+    hosted: Hosted = field(init=False, repr=False)
+    """What serves the tenant. Set by the step `Tenant`, unless the tenant is not known yet."""
     request_id: str = ""
     begun: float = 0.0
     """When the call came, by time.perf_counter()."""

@@ -28,6 +28,7 @@ CHAIN: tuple[type[steps.Step], ...] = (
     steps.Errors,
     steps.Deadline,
     steps.Version,
+    steps.Tenant,
     steps.Authentication,
     steps.Extensions,
     steps.Capabilities,

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from a2a_grpc.pb import a2a_pb2
@@ -17,6 +17,7 @@ from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core import ids
+from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.wire.errors import (
@@ -197,11 +198,28 @@ class Version(Step):
         )
 
 
+class Tenant(Step):
+    """Finds the agent of the call's tenant, by which all that follows goes. Before anybody is asked who calls.
+
+    The tenant of a path has won over that of a body already (11.3); here both are the request's.
+    """
+
+    name = "tenant"
+    after = ("errors", "version")
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+
+    async def enter(self, current: Current) -> None:
+        if current.tenant is not None:
+            current.hosted = self._hosts[current.tenant]
+
+
 class Authentication(Step):
     """Finds out who calls. Before everything that looks at the request itself."""
 
     name = "authentication"
-    after = ("errors", "version")
+    after = ("errors", "version", "tenant")
 
     def __init__(self, gates: Gates) -> None:
         self._gates = gates
@@ -248,24 +266,20 @@ class Extensions(Step):
     name = "extensions"
     after = ("authentication",)
 
-    def __init__(self, declared: Mapping[str, bool]) -> None:
-        """`declared`: the URIs in the card, and whether each is required."""
-        self._declared = declared
-        self._required = [uri for uri, required in declared.items() if required]
-
     async def enter(self, current: Current) -> None:
         sent = current.call.parameters.get(A2A_EXTENSIONS)
-        if sent is None and not self._required:
+        required = current.hosted.required_extensions
+        if sent is None and not required:
             return
         asked = parse_extensions(sent or "")
-        missing = [uri for uri in self._required if uri not in asked]
+        missing = [uri for uri in required if uri not in asked]
         if missing:
             raise ExtensionSupportRequiredError(
                 f"This agent requires {', '.join(missing)}; name it in {A2A_EXTENSIONS} if you support it.",
                 metadata={"required_extensions": ",".join(missing)},
             )
         # An extension of another version has another URI, so it is simply not shared (4.6.3).
-        current.extensions = tuple(uri for uri in asked if uri in self._declared)
+        current.extensions = tuple(uri for uri in asked if uri in current.hosted.extensions)
         if current.extensions:
             current.call.response_parameters[A2A_EXTENSIONS] = format_extensions(current.extensions)
 
@@ -276,24 +290,17 @@ class Capabilities(Step):
     name = "capabilities"
     after = ("extensions",)
 
-    def __init__(self, capabilities: a2a_pb2.AgentCapabilities) -> None:
-        self._refusals: dict[str, Callable[[], A2AError]] = {}
-        if not capabilities.streaming:
-            self._refusals |= dict.fromkeys(("SendStreamingMessage", "SubscribeToTask"), _no_streaming)
-        if not capabilities.extended_agent_card:
-            self._refusals["GetExtendedAgentCard"] = _no_extended_card
-        self._push = capabilities.push_notifications
-        if not self._push:
-            self._refusals |= dict.fromkeys(_PUSH_OPERATIONS, _no_push)
-
     async def enter(self, current: Current) -> None:
-        refusal = self._refusals.get(current.call.method)
-        if refusal is not None:
-            raise refusal()
+        hosted, method = current.hosted, current.call.method
+        if not hosted.streams and method in _STREAMING_OPERATIONS:
+            raise _no_streaming()
+        if not hosted.extends and method == "GetExtendedAgentCard":
+            raise _no_extended_card()
+        if hosted.pushes:
+            return
         request = current.request
-        if (
-            not self._push
-            and isinstance(request, a2a_pb2.SendMessageRequest)
+        if method in _PUSH_OPERATIONS or (
+            isinstance(request, a2a_pb2.SendMessageRequest)
             and request.configuration.HasField("task_push_notification_config")
         ):
             raise _no_push()
@@ -311,7 +318,7 @@ class Validation(Step):
     async def enter(self, current: Current) -> None:
         if current.request is None:
             return
-        self._validator.check(current.request)
+        self._validator.check(current.request, current.hosted.limits.max_message_bytes)
         # An empty value is what browsers' streams have before their first event.
         if current.streaming and (sent := current.call.parameters.get(LAST_EVENT_ID)):
             current.last_event_id = parse_event_id(sent)
@@ -321,11 +328,14 @@ class Validation(Step):
                 )
 
 
-_PUSH_OPERATIONS = (
-    "CreateTaskPushNotificationConfig",
-    "GetTaskPushNotificationConfig",
-    "ListTaskPushNotificationConfigs",
-    "DeleteTaskPushNotificationConfig",
+_STREAMING_OPERATIONS = frozenset({"SendStreamingMessage", "SubscribeToTask"})
+_PUSH_OPERATIONS = frozenset(
+    {
+        "CreateTaskPushNotificationConfig",
+        "GetTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfigs",
+        "DeleteTaskPushNotificationConfig",
+    }
 )
 
 

@@ -33,20 +33,17 @@ CheckWebhook: TypeAlias = Callable[[a2a_pb2.TaskPushNotificationConfig, str], It
 class Validator:
     """Checks requests against the schema, the text and the limits of this service."""
 
-    def __init__(
-        self, *, max_message_bytes: int, max_nesting: int, max_id_length: int, webhook: CheckWebhook | None = None
-    ) -> None:
+    def __init__(self, *, max_nesting: int, max_id_length: int, webhook: CheckWebhook | None = None) -> None:
         """`webhook` gives what is wrong with a push notification config whose fields are named behind a path."""
         self._webhook = webhook
-        self._max_message_bytes = max_message_bytes
         self._max_nesting = max_nesting
         self._max_id_length = max_id_length
 
-    def check(self, request: Message) -> None:
+    def check(self, request: Message, max_message_bytes: int) -> None:
         """Raises: InvalidArgumentError with every violation; PayloadTooLargeError."""
-        if request.ByteSize() > self._max_message_bytes:
+        if request.ByteSize() > max_message_bytes:
             raise PayloadTooLargeError(
-                f"The message has {request.ByteSize()} bytes; this service takes {self._max_message_bytes}. "
+                f"The message has {request.ByteSize()} bytes; this service takes {max_message_bytes}. "
                 "Send large content by url."
             )
         violations: list[Violation] = []

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Answers, Skill, Turn
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
-from a2a_grpc.server.core.events import Fold, message_added, set_timestamp, status_changed
+from a2a_grpc.server.core.events import Fold, message_added, milliseconds, set_timestamp, status_changed
 from a2a_grpc.server.engine.invoke import End, invoke
 from a2a_grpc.server.engine.lease import Lease
 from a2a_grpc.server.engine.run import Limits, Run, lookup
@@ -43,6 +43,9 @@ _CLAIM_POLL = 1.0
 _SWEEP = 1.0
 _RETRY_AFTER = 1.0
 _MAX_RACES = 8
+# A turn whose tenant no replica knows is tried so often, and given up so long after its task's last word.
+_NO_AGENT_PAUSE_MS = 5_000
+_NO_AGENT_MS = 600_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,11 +74,11 @@ class Accepted:
 
 
 class Engine:
-    """Runs one agent's turns on this replica."""
+    """Runs turns of all tenants on this replica."""
 
     def __init__(
         self,
-        agent: Agent,
+        agent_of: Callable[[str], Agent | None],
         store: TaskStore,
         tail: LogTail,
         letters: DeadLetters,
@@ -87,12 +90,14 @@ class Engine:
         lease_ttl: float,
         patience: float,
     ) -> None:
-        """`max_turns` run here at once, more wait for a replica; `mixed_timeout` in seconds (see `Answers.MIXED`).
+        """`agent_of` gives the agent of a tenant; None: there is no such tenant here (any more, or yet).
+
+        `max_turns` run here at once, more wait for a replica; `mixed_timeout` in seconds (see `Answers.MIXED`).
 
         `lease_ttl` and `patience` in seconds: see `Lease`.
         """
         self._letters = letters
-        self.agent = agent
+        self.agent_of = agent_of
         self._store = store
         self._tail = tail
         self._limits = limits
@@ -413,7 +418,7 @@ class Engine:
     def _run(self, stored: StoredTask) -> Run:
         writer = Writer(self._store, self._tail, stored, snapshot_events=self._snapshot_events)
         run = Run(
-            self.agent,
+            self.agent_of(stored.scope.tenant),
             self._store,
             self._letters,
             writer,
@@ -508,11 +513,28 @@ class Engine:
         if stored is None or stored.epoch != epoch:
             return
         origin = await self._store.origin(task_id, stored.turn)
-        if origin is not None:
+        if self.agent_of(stored.scope.tenant) is None:
+            await self._leave_to_others(stored, origin)
+        elif origin is not None:
             self._begin(stored, origin)
         else:
             log.error("task %s: the message of its turn is gone", task_id)
             self._run(stored).end_unrun(stored, None, "The message that this was to answer is lost.")
+
+    async def _leave_to_others(self, stored: StoredTask, origin: Origin | None) -> None:
+        """Give back a turn whose tenant is not served here, which it may be elsewhere; or end it.
+
+        Replicas are given another set of tenants one after the other, so that for a while not all of them know all.
+        """
+        now, since = now_ms(), milliseconds(stored.fold.head.status.timestamp)
+        if stored.canceling or now - since > _NO_AGENT_MS or not self._may_begin(stored):
+            self._run(stored).end_unrun(stored, origin, "There is no agent for this tenant any more.")
+            return
+        log.warning("task %s: there is no tenant %r here; it is left to others", stored.task_id, stored.scope.tenant)
+        await self._store.put_back(stored.task_id, stored.epoch, due_ms=now + _NO_AGENT_PAUSE_MS)
+
+    def _may_begin(self, stored: StoredTask) -> bool:
+        return stored.attempt <= (self._limits.max_attempts if stored.limit is None else stored.limit)
 
     async def _give_back(self) -> None:
         """Give back what this replica holds and does not run.

@@ -61,7 +61,7 @@ class Run:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Agent | None,
         store: TaskStore,
         letters: DeadLetters,
         writer: Writer,
@@ -71,7 +71,10 @@ class Run:
         attempt: int,
         attempts: int,
     ) -> None:
-        """Attempt number `attempt` of `attempts`; `on_over` is called once, when nothing is left to be done."""
+        """Attempt number `attempt` of `attempts`; `on_over` is called once, when nothing is left to be done.
+
+        Without an `agent` there is nothing but `end_unrun`.
+        """
         self._letters = letters
         self._attempt = attempt
         self._attempts = attempts
@@ -126,7 +129,7 @@ class Run:
     async def _begin(self, origin: Origin, stored: StoredTask, skill: Skill | None) -> None:
         if skill is None:
             try:
-                skill = self._agent.pick(stored.fold.head.history[0])
+                skill = self._pick(stored.fold.head.history[0])
             except Exception:
                 log.exception("task %s: no skill for the message", self.writer.task_id)
                 await self._end_unrun(stored, origin, "The agent has no skill for this any more.")
@@ -140,6 +143,11 @@ class Run:
                 words = f"Starting again: attempt {self._attempt} of {self._attempts}."
                 self.writer.emit(self._status(states.WORKING, words))
         await self._turns(skill, self._make_turn(origin, stored, self._attempt))
+
+    def _pick(self, first: a2a_pb2.Message) -> Skill:
+        if self._agent is None:
+            raise LookupError("there is no agent")
+        return self._agent.pick(first)
 
     async def _turns(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None" = None) -> None:
         following: Turn | None = turn
@@ -324,8 +332,9 @@ class Run:
 
     async def _let_wind_up(self, reason: _Reason) -> None:
         await self._function_gone()
-        if reason is _Reason.CANCEL and self._agent.cancel_hook is not None and self._turn is not None:
-            await self._last_words(self._agent.cancel_hook, self._turn)
+        hook = None if self._agent is None else self._agent.cancel_hook
+        if reason is _Reason.CANCEL and hook is not None and self._turn is not None:
+            await self._last_words(hook, self._turn)
 
     async def _function_gone(self) -> None:
         while (function := self._function) is not None:

@@ -1,6 +1,8 @@
 """GetExtendedAgentCard (3.1.11)."""
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.agents import Reader
+from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.wire.errors import ExtendedAgentCardNotConfiguredError, UnauthenticatedError
 
@@ -8,17 +10,26 @@ from a2a_grpc.wire.errors import ExtendedAgentCardNotConfiguredError, Unauthenti
 class GetExtendedAgentCard:
     """The card for callers who said who they are."""
 
-    def __init__(self, card: a2a_pb2.AgentCard | None) -> None:
-        """`card` as authenticated callers get it; None: declared, but not configured."""
-        self._card = card
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
 
     async def run(self, _: a2a_pb2.GetExtendedAgentCardRequest, caller: Caller) -> a2a_pb2.AgentCard:
-        """The extended card.
+        """The extended card, with what this caller may see.
 
         Raises: ExtendedAgentCardNotConfiguredError; UnauthenticatedError for anonymous callers (13.3).
         """
-        if self._card is None:
-            raise ExtendedAgentCardNotConfiguredError("This agent has no extended card; use its public card.")
+        extended = self._hosts[caller.scope.tenant].extended
+        if extended is None or not extended.configured:
+            raise _not_configured()
         if not caller.authenticated:
             raise UnauthenticatedError("The extended card needs credentials; the public card says which.")
-        return self._card
+        who = caller.principal
+        reader = Reader(name=who.name, tenant=caller.scope.tenant, scopes=who.scopes, claims=who.claims)
+        card = await extended.read(reader)
+        if card is None:
+            raise _not_configured()
+        return card
+
+
+def _not_configured() -> ExtendedAgentCardNotConfiguredError:
+    return ExtendedAgentCardNotConfiguredError("This agent has no extended card; use its public card.")

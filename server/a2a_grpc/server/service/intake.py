@@ -5,9 +5,11 @@ from hashlib import sha256
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Skill
-from a2a_grpc.server.auth.gate import Gate
+from a2a_grpc.server.auth.principal import Principal
+from a2a_grpc.server.auth.refusals import ScopeMissingError
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.engine.engine import Accepted, Engine, Intake
+from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.push.configs import PushConfigs
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
@@ -17,6 +19,7 @@ from a2a_grpc.wire.errors import (
     ContentTypeNotSupportedError,
     InternalError,
     InvalidArgumentError,
+    UnauthenticatedError,
     Violation,
     excerpt,
 )
@@ -30,8 +33,7 @@ class Inlet:
 
     def __init__(
         self,
-        agent: Agent,
-        gate: Gate,
+        hosts: Hosts,
         engine: Engine,
         store: TaskStore,
         configs: PushConfigs | None,
@@ -40,8 +42,7 @@ class Inlet:
     ) -> None:
         """`dedupe_ttl` in seconds: how long the same message id means the same message; 0 switches it off."""
         self._configs = configs
-        self._agent = agent
-        self._gate = gate
+        self._hosts = hosts
         self._engine = engine
         self._store = store
         self._window_ms = int(dedupe_ttl * 1000)
@@ -59,9 +60,11 @@ class Inlet:
         message = a2a_pb2.Message()
         message.CopyFrom(request.message)
         stored = await find(self._store, caller, message.task_id) if message.task_id else None
-        skill = self._skill(message if stored is None else stored.fold.head.history[0])
-        self._gate.check(caller.principal, skill.card.security_requirements)
-        _check_media_types(message, self._agent, skill)
+        hosted = self._hosts[caller.scope.tenant]
+        skill = _skill(hosted.agent, message if stored is None else stored.fold.head.history[0])
+        _check_scopes(skill, caller.principal)
+        hosted.gate.check(caller.principal, skill.card.security_requirements)
+        _check_media_types(message, hosted.agent, skill)
         dedupe = self._dedupe(request)
         if stored is not None and message.context_id not in {"", stored.context}:
             raise InvalidArgumentError(
@@ -90,12 +93,6 @@ class Inlet:
         config.tenant = request.tenant
         return self._configs.pack(config, caller.scope)
 
-    def _skill(self, message: a2a_pb2.Message) -> Skill:
-        try:
-            return self._agent.pick(message)
-        except LookupError as error:
-            raise InternalError("The agent has no skill for this message.") from error
-
     def _dedupe(self, request: a2a_pb2.SendMessageRequest) -> Dedupe:
         call_id = ids.new_id()
         if not self._window_ms:
@@ -107,6 +104,28 @@ class Inlet:
             window_ms=self._window_ms,
             call_id=call_id,
         )
+
+
+def _skill(agent: Agent, message: a2a_pb2.Message) -> Skill:
+    try:
+        return agent.pick(message)
+    except LookupError as error:
+        raise InternalError("The agent has no skill for this message.") from error
+
+
+def _check_scopes(skill: Skill, principal: Principal) -> None:
+    """Refuse a skill that the caller does not see in any card of its own. The error does not name the skill."""
+    if skill.is_for(principal.name, principal.scopes):
+        return
+    if not principal.authenticated:
+        raise UnauthenticatedError("What you ask for needs credentials; the agent card says which.")
+    wanted = skill.scopes or frozenset()
+    missing = " ".join(sorted(wanted - principal.scopes))
+    raise ScopeMissingError(
+        f"Your credentials do not include what this needs: the scope {missing}.",
+        challenge=f'Bearer error="insufficient_scope", scope="{" ".join(sorted(wanted))}"',
+        metadata={"missing_scope": missing},
+    )
 
 
 def _check_media_types(message: a2a_pb2.Message, agent: Agent, skill: Skill) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from a2a_grpc.server.agents import Agent
-from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.engine.engine import Engine
+from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.push.configs import PushConfigs
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.cancel_task import CancelTask
@@ -30,8 +29,7 @@ class Operations:
 
     def __init__(
         self,
-        agent: Agent,
-        gate: Gate,
+        hosts: Hosts,
         engine: Engine,
         store: TaskStore,
         tail: LogTail,
@@ -41,7 +39,7 @@ class Operations:
         cancel_grace: float,
     ) -> None:
         """`dedupe_ttl` and `cancel_grace` in seconds. Without `configs` nobody may have webhooks."""
-        inlet = Inlet(agent, gate, engine, store, configs, dedupe_ttl=dedupe_ttl)
+        inlet = Inlet(hosts, engine, store, configs, dedupe_ttl=dedupe_ttl)
         watcher = Watcher(store, tail)
         push = PushConfigOperations(store, configs)
         self.unary: Mapping[str, Callable[[Any, Caller], Awaitable[Message]]] = {
@@ -53,7 +51,7 @@ class Operations:
             "GetTaskPushNotificationConfig": push.get,
             "ListTaskPushNotificationConfigs": push.page,
             "DeleteTaskPushNotificationConfig": push.delete,
-            "GetExtendedAgentCard": GetExtendedAgentCard(agent.extended_card).run,
+            "GetExtendedAgentCard": GetExtendedAgentCard(hosts).run,
         }
         self.streams: Mapping[str, Callable[[Any, Caller], AsyncGenerator[Event, None]]] = {
             "SendStreamingMessage": SendStreamingMessage(inlet, watcher).run,

@@ -11,6 +11,7 @@ from a2a_grpc.server.engine.engine import Engine, Intake
 from a2a_grpc.server.service.admin.paging import cursor_of, page_size, token_of
 from a2a_grpc.server.store.letters import DeadLetter, DeadLetters
 from a2a_grpc.server.store.records import Dedupe, Origin
+from a2a_grpc.server.store.webhooks import Webhooks
 from a2a_grpc.wire.errors import RouteNotFoundError, UnsupportedOperationError, Violation, excerpt, invalid
 
 log = logging.getLogger(__name__)
@@ -26,9 +27,10 @@ class DeadLetterNotFoundError(RouteNotFoundError):
 class DeadLetterDesk:
     """What operators do with dead letters. All methods raise StoreUnavailableError."""
 
-    def __init__(self, letters: DeadLetters, engine: Engine) -> None:
+    def __init__(self, letters: DeadLetters, engine: Engine, webhooks: Webhooks) -> None:
         self._letters = letters
         self._engine = engine
+        self._webhooks = webhooks
 
     async def list(self, request: admin_pb2.ListDeadLettersRequest) -> admin_pb2.ListDeadLettersResponse:
         """One page, the latest first. Raises: InvalidArgumentError."""
@@ -55,23 +57,29 @@ class DeadLetterDesk:
     async def redrive(self, request: admin_pb2.RedriveDeadLetterRequest) -> admin_pb2.RedriveDeadLetterResponse:
         """Send the letter's message again as a new task of the same caller, once.
 
-        Nothing leaves a terminal state (3.1.2), so the old task stays as it ended; the new one refers to it.
+        Nothing leaves a terminal state (3.1.2), so the old task stays as it ended; the new one refers to it. A webhook
+        that was given up is told of its task again, from the event on that it did not take.
 
         Raises:
             DeadLetterNotFoundError.
-            UnsupportedOperationError: the message is not known any more, or no skill takes it.
+            UnsupportedOperationError: the message is not known any more, no skill takes it, or the webhook is gone.
             ResourceExhaustedError: too many turns wait already.
         """
         letter, origin = await self._find(request.id)
         if letter.redriven:
             return admin_pb2.RedriveDeadLetterResponse(task_id=letter.redriven)
+        if letter.webhook:
+            return await self._tell_again(letter)
         if origin is None:
             raise UnsupportedOperationError(
                 "The message of this dead letter was not known any more when it was written: it cannot be sent again."
             )
         message = _once_more(letter, origin.message)
+        agent = self._engine.agent_of(letter.scope.tenant)
+        if agent is None:
+            raise UnsupportedOperationError("There is no agent for the tenant of this dead letter now.")
         try:
-            skill = self._engine.agent.pick(message)
+            skill = agent.pick(message)
         except LookupError as error:
             raise UnsupportedOperationError("The agent that is served now has no skill for this message.") from error
         accepted = await self._engine.enqueue(
@@ -106,6 +114,13 @@ class DeadLetterDesk:
                 raise invalid(Violation(which or "", "say which letters: an id, an age of 0 or more, or all of them"))
         log.info("dead letters: %d purged", purged)
         return admin_pb2.PurgeDeadLettersResponse(purged=purged)
+
+    async def _tell_again(self, letter: DeadLetter) -> admin_pb2.RedriveDeadLetterResponse:
+        if not await self._webhooks.revive(letter.task_id, letter.webhook):
+            raise UnsupportedOperationError("The webhook of this dead letter, or its task, is not kept any more.")
+        await self._letters.mark_redriven(letter.id, letter.task_id)
+        log.info("dead letter %s: the webhook is told of its task again", letter.id)
+        return admin_pb2.RedriveDeadLetterResponse(task_id=letter.task_id)
 
     async def _find(self, letter_id: str) -> tuple[DeadLetter, Origin | None]:
         found = await self._letters.find(letter_id)

@@ -1,0 +1,1 @@
+"""Composition by purpose, for `main`: settings become what is hosted, what listens, what delivers."""

@@ -1,0 +1,80 @@
+"""What is hosted: agents with their cards, gates and limits."""
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.agents import Agent
+from a2a_grpc.server.agents.loading import load_agent
+from a2a_grpc.server.auth.config import build_gate
+from a2a_grpc.server.auth.gate import Gate
+from a2a_grpc.server.card.extended import ExtendedCards
+from a2a_grpc.server.card.interfaces import with_interfaces
+from a2a_grpc.server.card.signing import CardSigner
+from a2a_grpc.server.card.validation import validate
+from a2a_grpc.server.hosting.hosts import Hosted, Hosts
+from a2a_grpc.server.hosting.limits import HostLimits
+from a2a_grpc.server.keys import load_signing_keys
+from a2a_grpc.server.settings import Settings
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE
+
+
+def host_one(settings: Settings, reference: str) -> Hosts:
+    """The agent at `MODULE:ATTR`, for callers of all tenants. Raises: ValueError that says what is wrong."""
+    _check_addresses(settings)
+    agent = load_agent(reference)
+    gate = build_gate(settings.auth.config(), agent.card)
+    return Hosts([_host(settings, agent, gate, limits_of(settings))], for_all=True)
+
+
+def limits_of(settings: Settings) -> HostLimits:
+    """The limits that hold where a tenant has none of its own."""
+    return HostLimits(max_message_bytes=settings.limits.max_message_bytes)
+
+
+def _check_addresses(settings: Settings) -> None:
+    """Raises: ValueError where the cards cannot say where the service is."""
+    for addr, public, addr_name, public_name in (
+        (settings.grpc.addr, settings.card.public_grpc_addr, "A2A_GRPC_ADDR", "A2A_PUBLIC_GRPC_ADDR"),
+        (settings.http.addr, settings.card.public_http_url, "A2A_HTTP_ADDR", "A2A_PUBLIC_HTTP_URL"),
+    ):
+        if public is None and not addr.port:
+            raise ValueError(
+                f"{addr_name} is {addr}, so the system picks the port and the agent card cannot name it. "
+                f"Set {public_name}, or give {addr_name} a port."
+            )
+
+
+def _host(settings: Settings, agent: Agent, gate: Gate, limits: HostLimits, tenant: str = "") -> Hosted:
+    """The agent with its cards as they are served: the author's, with what only the service knows.
+
+    Raises: ValueError that lists what is missing.
+    """
+    card = _served(settings, agent.card, tenant)
+    declared = agent.card.capabilities
+    switched_off = declared.HasField("push_notifications") and not declared.push_notifications
+    card.capabilities.push_notifications = settings.push.enabled and not switched_off
+    card.capabilities.extensions.add(
+        uri=EVENT_SEQUENCE, description="Numbers each streamed event in its metadata, for bindings without event ids."
+    )
+    gate.declare(card)
+    problems = validate(card)
+    if problems:
+        listed = "; ".join(f"{problem.field}: {problem.description}" for problem in problems)
+        raise ValueError(f"the agent's card cannot be published: {listed}")
+    if gate.open and settings.card.access == "authenticated":
+        raise ValueError(
+            "A2A_CARD_ACCESS is authenticated, but no scheme of authentication is configured, so nobody could read the "
+            "card. Configure one, for example A2A_API_KEYS, or leave A2A_CARD_ACCESS out."
+        )
+    signer = CardSigner(load_signing_keys(settings.keys.signing.paths), settings.card_jku)
+    signer.sign(card)
+
+    def complete(extended: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
+        served = _served(settings, extended, tenant)
+        gate.declare(served)
+        return served
+
+    extended = ExtendedCards(agent, card, complete, signer)
+    return Hosted(agent, gate, card, limits, tenant=tenant, extended=extended)
+
+
+def _served(settings: Settings, card: a2a_pb2.AgentCard, tenant: str) -> a2a_pb2.AgentCard:
+    return with_interfaces(card, settings.public_grpc_addr, settings.public_http_url, tenant)
