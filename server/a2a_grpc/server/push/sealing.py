@@ -46,7 +46,7 @@ class Sealer:
             raise SealedError("it was encrypted with a key that A2A_ENCRYPTION_KEYS does not hold (any more)")
         try:
             return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], belongs_to.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             raise SealedError("it was changed since it was encrypted") from None
 
 

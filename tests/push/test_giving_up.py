@@ -1,0 +1,144 @@
+"""When the service stops trying (3.5.3, 4.3.3), and what operators see and do then."""
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from a2a_grpc.command import main
+from a2a_grpc.pb import a2a_pb2 as pb
+from tests.conformance.callers import VERSION, GrpcCaller, refused
+from tests.conformance.expected import INVALID_ARGUMENT
+from tests.push.config import config, create, get
+from tests.push.conftest import AGENT, QUICK
+from tests.support.receiver import Answer, Delivery, Receiver, receiver
+from tests.support.replica import Pair, PairPool
+from tests.support.waiting import wait_until
+
+Letters = Callable[..., Awaitable[list[dict[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def hasty(pair_pool: PairPool) -> Pair:
+    """Two replicas that try three times."""
+    return pair_pool.get(AGENT, {**QUICK, "A2A_PUSH_ATTEMPTS": "3", "A2A_ADMIN_ADDR": "127.0.0.1:0"})
+
+
+@pytest.fixture(scope="module")
+def admin_addr(hasty: Pair) -> str:
+    """Where the first replica is administered; read once, since a log gets long."""
+    return str(re.findall(r"administration on (\S+)", hasty.replicas[0].log())[-1])
+
+
+@pytest.fixture
+def letters(admin_addr: str, capsys: pytest.CaptureFixture[str]) -> Letters:
+    """Runs `a2a-grpc dead-letters` on the first replica; what it prints as JSON."""
+
+    async def run(*arguments: str) -> list[dict[str, Any]]:
+        # In a thread: it has a loop of its own.
+        assert await asyncio.to_thread(main, ["dead-letters", *arguments, "--admin", admin_addr, "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def _answering(hook: Receiver, status: int) -> None:
+    async def behave(_: Delivery) -> Answer:
+        return Answer(status)
+
+    hook.behave = behave
+
+
+async def _letter(letters: Letters, task_id: str) -> dict[str, Any]:
+    async def of_task() -> list[dict[str, Any]]:
+        return [letter for letter in await letters("list") if letter["taskId"] == task_id]
+
+    return (await wait_until(of_task, "a dead letter"))[0]
+
+
+async def test_attempts_are_bounded_and_the_webhook_can_be_revived(
+    hasty: Pair, hook: Receiver, letters: Letters
+) -> None:
+    """Nothing more is sent; the letter says why and holds no secret; redriven it goes on where it stopped."""
+    _answering(hook, 503)
+    authentication = pb.AuthenticationInfo(scheme="Bearer", credentials="s3cret")
+    async with GrpcCaller(hasty.replicas[1], VERSION) as caller:
+        given = config(hook, "/hook?key=s3cret", id="mine", authentication=authentication)
+        task = await caller.task("chunks 2", task_push_notification_config=given)
+        letter = await _letter(letters, task.id)
+        assert len(hook.deliveries) == 3
+        assert letter["attempts"] == 3
+        assert letter["reason"] == (
+            f"The webhook mine at http://127.0.0.1:{hook.port} could not be told of event 2: it answered 503."
+        )
+        assert "s3cret" not in json.dumps(await letters("show", letter["id"]))
+        assert (await get(caller, task.id, "mine")).url == given.url
+
+    _answering(hook, 200)
+    for _ in range(2):
+        [redriven] = await letters("redrive", letter["id"])
+        assert redriven["taskId"] == task.id
+    taken = await hook.until_end()
+    assert [one.state or "artifact" for one in taken] == ["WORKING", "artifact", "artifact", "COMPLETED"]
+
+
+async def test_an_update_revives_a_webhook(hasty: Pair, hook: Receiver, letters: Letters) -> None:
+    _answering(hook, 404)
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller, receiver() as better:
+        task = await caller.task("chunks 1", task_push_notification_config=config(hook, id="mine"))
+        await _letter(letters, task.id)
+        await create(caller, task.id, config(better, id="mine"))
+        taken = await better.until_end()
+    assert [one.state or "artifact" for one in taken] == ["WORKING", "artifact", "COMPLETED"]
+
+
+async def test_410_says_that_nothing_more_is_wanted(hasty: Pair, hook: Receiver, letters: Letters) -> None:
+    _answering(hook, 410)
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller:
+        task = await caller.task("chunks 2", task_push_notification_config=config(hook))
+        letter = await _letter(letters, task.id)
+    assert (letter["attempts"], len(hook.deliveries)) == (1, 1)
+
+
+async def test_nobody_listens(hasty: Pair, letters: Letters) -> None:
+    async with receiver() as other:
+        gone = other.url
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller:
+        task = await caller.task("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=gone))
+        letter = await _letter(letters, task.id)
+    assert "it cannot be reached" in letter["reason"]
+    assert letter["attempts"] == 3
+
+
+async def test_a_name_that_leads_to_a_private_address_is_refused_and_on_record(
+    pair_pool: PairPool, hook: Receiver
+) -> None:
+    """13.2: looked up when it is delivered; a name of this machine that is not allowed, though its address is taken."""
+    name = socket.gethostname()
+    pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
+    async with GrpcCaller(pair.replicas[0], VERSION) as caller:
+        url = f"http://{name}:{hook.port}/secret-path"
+        task = await caller.task("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=url))
+
+    def on_record() -> list[str]:
+        logs = "\n".join(one.log() for one in pair.replicas)
+        return [line for line in logs.splitlines() if "webhook refused" in line and task.id in line]
+
+    [record] = await wait_until(on_record, "an audit record")
+    assert "not a public address" in record
+    assert "secret-path" not in record
+    assert hook.connections == 0
+
+
+async def test_addresses_of_this_machine_are_refused_by_default(pair_pool: PairPool, hook: Receiver) -> None:
+    pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
+    async with GrpcCaller(pair.replicas[0], VERSION) as caller:
+        task = await caller.task("ask")
+        for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433"):
+            url = f"http://{host}:{hook.port}/"
+            await refused(INVALID_ARGUMENT, create(caller, task.id, pb.TaskPushNotificationConfig(url=url)))
+    assert hook.connections == 0
