@@ -5,7 +5,7 @@ Requests and answers are the messages of `a2a_grpc.pb.a2a_pb2`.
 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
-from a2a_grpc.client.errors import CardError, NotConnectedError, StreamBrokenError
+from a2a_grpc.client.errors import CardError, CardSignatureError, NotConnectedError, StreamBrokenError
 from a2a_grpc.client.messages import message
 from a2a_grpc.wire.errors import (
     A2AError,
@@ -40,6 +40,7 @@ __all__ = [
     "AbortedError",
     "CardError",
     "CardResolver",
+    "CardSignatureError",
     "ContentTypeNotSupportedError",
     "DeadlineExceededError",
     "ExtendedAgentCardNotConfiguredError",

@@ -31,6 +31,8 @@ from a2a_grpc.wire.errors import (
 if TYPE_CHECKING:
     import httpx
 
+    from a2a_grpc.client.verifying import CardVerifier
+
 WELL_KNOWN: Final = "/.well-known/agent-card.json"
 
 _MAX_CARD_BYTES: Final = 1024 * 1024
@@ -71,11 +73,17 @@ class CardResolver:
 
     A kept card whose time is over is asked for with its ETag or date, so an unchanged one costs a 304. Give one
     resolver to many `A2AClient.connect` calls to share what it keeps. `headers` go with each request; `connect_timeout`
-    is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones.
+    is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones. With a `verifier` (a
+    `CardVerifier`) only cards that are signed by a key it trusts are given out.
     """
 
     def __init__(
-        self, *, headers: Mapping[str, str] | None = None, connect_timeout: float = 10.0, ca_file: Path | None = None
+        self,
+        *,
+        headers: Mapping[str, str] | None = None,
+        connect_timeout: float = 10.0,
+        ca_file: Path | None = None,
+        verifier: "CardVerifier | None" = None,
     ) -> None:
         # httpx takes long to import, and an agent that is reached by gRPC alone does not need it.
         from a2a_grpc.client.pool import Pool  # noqa: PLC0415
@@ -84,13 +92,15 @@ class CardResolver:
             parameters=parameters(headers or {}, ()), connect_timeout=connect_timeout, keepalive=None, ca_file=ca_file
         )
         self._pool = Pool(options)
+        self._verifier = verifier
         self._kept: dict[str, _Kept] = {}
 
     async def resolve(self, url: str) -> a2a_pb2.AgentCard:
         """The card of the agent at `url`, which is its base address or that of the card itself; see `card_url`.
 
-        Raises CardError when there is no usable card, NotConnectedError, UnauthenticatedError, PermissionDeniedError,
-        ResourceExhaustedError or UnavailableError (also when it does not come within 30 s).
+        Raises CardError when there is no usable card, its CardSignatureError for one that is not trusted,
+        NotConnectedError, UnauthenticatedError, PermissionDeniedError, ResourceExhaustedError or UnavailableError (also
+        when it does not come within 30 s).
         """
         address = card_url(url)
         kept = self._kept.get(address)
@@ -122,22 +132,29 @@ class CardResolver:
         headers = {"accept": "application/json"} | (kept.conditions if kept else {})
         async with self._pool.exchange("GET", address, headers=headers) as response:
             if kept is not None and response.status_code == HTTPStatus.NOT_MODIFIED:
-                return self._keep(address, kept.card, kept.conditions, response.headers)
+                await self._verify(kept.body)  # its keys may be gone
+                return self._keep(address, kept.card, kept.body, kept.conditions, response.headers)
             if response.status_code != HTTPStatus.OK:
                 raise _refusal(address, response)
             body = await self._pool.body(response, _MAX_CARD_BYTES)
+        card = parse_card(body, address)
+        await self._verify(body)
         conditions = {
             condition: response.headers[validator]
             for validator, condition in (("etag", "if-none-match"), ("last-modified", "if-modified-since"))
             if validator in response.headers
         }
-        return self._keep(address, parse_card(body, address), conditions, response.headers)
+        return self._keep(address, card, body, conditions, response.headers)
+
+    async def _verify(self, body: bytes) -> None:
+        if self._verifier is not None:
+            await self._verifier.verify(body)
 
     def _keep(
-        self, address: str, card: a2a_pb2.AgentCard, conditions: dict[str, str], headers: Mapping[str, str]
+        self, address: str, card: a2a_pb2.AgentCard, body: bytes, conditions: dict[str, str], headers: Mapping[str, str]
     ) -> "_Kept":
         seconds = _freshness(headers)
-        kept = _Kept(card, conditions, time.monotonic() + (seconds or 0.0))
+        kept = _Kept(card, body, conditions, time.monotonic() + (seconds or 0.0))
         if seconds is None:
             self._kept.pop(address, None)
         else:
@@ -148,6 +165,7 @@ class CardResolver:
 @dataclass(frozen=True, slots=True)
 class _Kept:
     card: a2a_pb2.AgentCard
+    body: bytes
     conditions: dict[str, str]
     fresh_until: float
 

@@ -9,9 +9,9 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from a2a_grpc.client import shell
 from a2a_grpc.client.card import CardResolver
@@ -22,7 +22,10 @@ from a2a_grpc.client.messages import message
 from a2a_grpc.client.printing import JsonPrinter, Printer, TextPrinter, plain
 from a2a_grpc.client.states import state_in
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import A2AError, DeadlineExceededError
+from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from a2a_grpc.client.verifying import CardVerifier
 
 _TRANSPORTS: Final[dict[str | None, Sequence[str]]] = {"grpc": (GRPC,), "http": (HTTP_JSON,), None: BINDINGS}
 _UNHAPPY: Final[dict[a2a_pb2.TaskState | None, str]] = {
@@ -76,7 +79,13 @@ def subscribe(argv: Sequence[str]) -> int:
 
 def card(argv: Sequence[str]) -> int:
     """Print an agent's card."""
-    return _run(_parser("card", "Print what an agent says about itself."), argv, _card)
+    parser = _parser("card", "Print what an agent says about itself.")
+    parser.add_argument(
+        "--signed-by",
+        metavar="KEYS",
+        help="print it only if it is signed by one of these keys: a file with a JWK Set, or its URL",
+    )
+    return _run(parser, argv, _card)
 
 
 async def _send(args: argparse.Namespace, printer: Printer) -> int:
@@ -131,14 +140,27 @@ async def _subscribe(args: argparse.Namespace, printer: Printer) -> int:
 
 async def _card(args: argparse.Namespace, printer: Printer) -> int:
     try:
-        async with (
-            asyncio.timeout(args.timeout),
-            CardResolver(headers=dict(args.header), ca_file=args.ca_file) as resolver,
-        ):
-            printer.show(await resolver.resolve(args.url))
+        async with asyncio.timeout(args.timeout), AsyncExitStack() as stack:
+            verifier = None
+            if args.signed_by:
+                verifier = await stack.enter_async_context(_verifier(args.signed_by, args.ca_file))
+            resolver = CardResolver(headers=dict(args.header), ca_file=args.ca_file, verifier=verifier)
+            printer.show(await (await stack.enter_async_context(resolver)).resolve(args.url))
     except TimeoutError as error:
         raise DeadlineExceededError(f"No agent card within {args.timeout:g} seconds.") from error
     return 0
+
+
+def _verifier(keys: str, ca_file: Path | None) -> "CardVerifier":
+    # It takes cryptography along, which nothing else here needs.
+    from a2a_grpc.client.verifying import CardVerifier  # noqa: PLC0415
+
+    if "://" in keys:
+        return CardVerifier(jwks_urls=[keys], ca_file=ca_file)
+    try:
+        return CardVerifier(jwks=Path(keys).read_bytes())
+    except OSError as error:
+        raise InvalidArgumentError(f"The keys in {keys} cannot be read: {error.strerror}.") from error
 
 
 async def _follow(events: Events, printer: Printer) -> int:

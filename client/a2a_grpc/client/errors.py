@@ -21,3 +21,7 @@ class StreamBrokenError(UnavailableError):
 
 class CardError(InvalidAgentResponseError):
     """There is no agent card where one was looked for, or the card offers nothing that this client can use."""
+
+
+class CardSignatureError(CardError):
+    """The agent card is not signed by a key that is trusted."""

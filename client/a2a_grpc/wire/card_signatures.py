@@ -59,6 +59,8 @@ def verify_signatures(card: bytes | a2a_pb2.AgentCard, keys: Sequence[PublicKey]
         for payload in payloads:
             try:
                 header = verify(signature.protected, payload, signature.signature, keys)
+                if "aud" in header:  # the same keys sign webhooks, and say for whom
+                    raise BadSignatureError("it is no signature of a card")  # noqa: TRY301 -- one more that does not hold
             except BadSignatureError as error:
                 why = why or str(error)
             else:
