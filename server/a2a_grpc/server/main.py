@@ -15,7 +15,7 @@ from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
-from a2a_grpc.server.compose.hosts import host_one
+from a2a_grpc.server.compose.hosts import host_many, host_one
 from a2a_grpc.server.compose.listeners import Published, administer, compose_certificates, listen_grpc, listen_http
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
@@ -48,7 +48,7 @@ DEMO_AGENT = "a2a_grpc.server.agents.demo:agent"
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """`a2a-grpc serve [MODULE:ATTR]`: run an agent until a signal. Returns the exit status."""
+    """`a2a-grpc serve [MODULE:ATTR|FILE]`: run agents until a signal. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="a2a-grpc serve",
         description="Serve an agent over gRPC and HTTP.",
@@ -58,13 +58,15 @@ def serve(arguments: Sequence[str]) -> int:
         "agent",
         nargs="?",
         default=DEMO_AGENT,
-        metavar="MODULE:ATTR",
-        help="the module and the name in it that holds the Agent, such as my_agent:agent; default: the demo agent",
+        metavar="MODULE:ATTR|FILE",
+        help="the module and the name in it that holds the Agent, such as my_agent:agent; or a file such as "
+        "agents.yaml that names an agent for each tenant; default: the demo agent",
     )
     reference = parser.parse_args(arguments).agent
 
     def composed(settings: Settings, deadline: Deadline) -> Coroutine[Any, Any, None]:
-        return _serve(settings, host_one(settings, reference), deadline)
+        host = host_many if reference.endswith((".yaml", ".yml")) else host_one
+        return _serve(settings, host(settings, reference), deadline)
 
     return _run(composed)
 

@@ -3,7 +3,7 @@
 import json
 from difflib import get_close_matches
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import yaml
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -38,15 +38,23 @@ def load_card(path: str | Path) -> a2a_pb2.AgentCard:
         raise CardFileError(file, [" ".join(str(error).split())]) from error
     if not isinstance(value, dict):
         raise CardFileError(file, ["must hold an object: the fields of an agent card"])
+    card, problems = read_fields(value)
+    if problems:
+        raise CardFileError(file, problems)
+    return card
+
+
+def read_fields(value: dict[Any, Any]) -> tuple[a2a_pb2.AgentCard, list[str]]:
+    """Fields of a card as somebody wrote them, and what is wrong with them: "FIELD: problem"."""
     problems: list[str] = []
     _check(value, cast("Descriptor", a2a_pb2.AgentCard.DESCRIPTOR), "", problems)
     if problems:
-        raise CardFileError(file, problems)
+        return a2a_pb2.AgentCard(), problems
     try:
-        return from_dict(value, a2a_pb2.AgentCard)
+        return from_dict(value, a2a_pb2.AgentCard), problems
     except A2AError as error:
         found = [f"{camel_path(violation.field)}: {violation.description}" for violation in error.violations]
-        raise CardFileError(file, found or [error.message]) from error
+        return a2a_pb2.AgentCard(), found or [error.message]
 
 
 def _check(value: dict[object, object], descriptor: Descriptor, path: str, problems: list[str]) -> None:

@@ -27,6 +27,15 @@ def _texts(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _pairs(value: object) -> object:
+    """Callers with their digests: one, or several as a list."""
+    if not isinstance(value, dict):
+        return value
+    return tuple(
+        (name, one) for name, given in value.items() for one in (given if isinstance(given, list) else [given])
+    )
+
+
 def _algorithm(value: str) -> str:
     if value not in ALGORITHMS:
         raise ValueError(f"the algorithms of tokens are {', '.join(ALGORITHMS)}, not {value[:16]}")
@@ -51,7 +60,7 @@ class _Part(BaseModel):
 class ApiKeysConfig(_Part):
     """Callers that have a key."""
 
-    keys: tuple[tuple[Name, Digest], ...] = Field(min_length=1, repr=False)
+    keys: Annotated[tuple[tuple[Name, Digest], ...], BeforeValidator(_pairs)] = Field(min_length=1, repr=False)
     """Names of callers, and the SHA-256 of their keys in hexadecimal; one name may have several keys."""
     location: Location = "header"
     name: Annotated[str, Field(pattern=r"^[a-z0-9_.-]{1,64}$")] = "x-api-key"

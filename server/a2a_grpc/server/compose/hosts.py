@@ -1,5 +1,7 @@
 """What is hosted: agents with their cards, gates and limits."""
 
+from collections.abc import Callable
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent
 from a2a_grpc.server.agents.loading import load_agent
@@ -15,6 +17,12 @@ from a2a_grpc.server.keys import load_signing_keys
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
+Dress = Callable[[a2a_pb2.AgentCard], a2a_pb2.AgentCard]
+
+
+def _as_it_is(card: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
+    return card
+
 
 def host_one(settings: Settings, reference: str) -> Hosts:
     """The agent at `MODULE:ATTR`, for callers of all tenants. Raises: ValueError that says what is wrong."""
@@ -22,6 +30,38 @@ def host_one(settings: Settings, reference: str) -> Hosts:
     agent = load_agent(reference)
     gate = build_gate(settings.auth.config(), agent.card)
     return Hosts([_host(settings, agent, gate, limits_of(settings))], for_all=True)
+
+
+def host_many(settings: Settings, path: str) -> Hosts:
+    """The agents that a file names, each for the callers of one tenant.
+
+    Raises: ValueError with a line for each problem.
+    """
+    # YAML takes a twentieth of the time until a service is ready.
+    from a2a_grpc.server.hosting.agents_file import AgentsFile  # noqa: PLC0415
+
+    _check_addresses(settings)
+    file, base, hosted = AgentsFile(path), limits_of(settings), list[Hosted]()
+    for config in file.tenants:
+        where = ("agents", config.tenant)
+        try:
+            agent = load_agent(config.agent)
+        except ValueError as error:
+            file.complain((*where, "agent"), str(error))
+            continue
+        try:
+            gate = build_gate(settings.auth.config() if config.auth is None else config.auth, agent.card)
+        except ValueError as error:
+            file.complain((*where, "auth"), str(error))
+            continue
+        try:
+            hosted.append(
+                _host(settings, agent, gate, config.limits.over(base), tenant=config.tenant, dress=config.dressed)
+            )
+        except ValueError as error:
+            file.complain((*where, "card"), str(error))
+    file.check()
+    return Hosts(hosted)
 
 
 def limits_of(settings: Settings) -> HostLimits:
@@ -42,12 +82,16 @@ def _check_addresses(settings: Settings) -> None:
             )
 
 
-def _host(settings: Settings, agent: Agent, gate: Gate, limits: HostLimits, tenant: str = "") -> Hosted:
+def _host(
+    settings: Settings, agent: Agent, gate: Gate, limits: HostLimits, *, tenant: str = "", dress: Dress = _as_it_is
+) -> Hosted:
     """The agent with its cards as they are served: the author's, with what only the service knows.
+
+    `dress` gives a card the fields of a tenant.
 
     Raises: ValueError that lists what is missing.
     """
-    card = _served(settings, agent.card, tenant)
+    card = _served(settings, dress(agent.card), tenant)
     declared = agent.card.capabilities
     switched_off = declared.HasField("push_notifications") and not declared.push_notifications
     card.capabilities.push_notifications = settings.push.enabled and not switched_off
@@ -68,7 +112,7 @@ def _host(settings: Settings, agent: Agent, gate: Gate, limits: HostLimits, tena
     signer.sign(card)
 
     def complete(extended: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
-        served = _served(settings, extended, tenant)
+        served = _served(settings, dress(extended), tenant)
         gate.declare(served)
         return served
 
