@@ -36,7 +36,11 @@ def test_the_tenant_stands_in_every_interface() -> None:
     """8.3.2: callers send exactly what the interface they chose declares."""
     completed = with_interfaces(card(), "a.example:443", "https://a.example", tenant="acme")
 
-    assert [tenant for *_, tenant in interfaces(completed)] == ["acme"] * 3
+    assert interfaces(completed) == [
+        ("GRPC", "a.example:443", "1.0", "acme"),
+        ("HTTP+JSON", "https://a.example", "1.0", "acme"),
+        ("JSONRPC", "https://a.example/acme/", "1.0", "acme"),
+    ]
 
 
 def test_without_http_only_grpc_is_declared() -> None:

@@ -464,13 +464,6 @@ def test_public_addresses_win_and_lose_their_last_slash() -> None:
     assert not any("A2A_PUBLIC" in warning for warning in settings.warnings)
 
 
-def test_anonymous_mode_is_told_and_keys_end_it() -> None:
-    sentence = "A2A_API_KEYS is not set: anybody may call, without a key. That is for development."
-
-    assert sentence in load({}).warnings
-    assert sentence not in load({"A2A_API_KEYS": f"alice:{DIGEST}"}).warnings
-
-
 def test_the_data_directory_follows_xdg() -> None:
     assert load({}).store.data_dir == Path("~/.local/share/a2a-grpc")
     assert load({"XDG_DATA_HOME": "/data"}).store.data_dir == Path("/data/a2a-grpc")

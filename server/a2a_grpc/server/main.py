@@ -15,7 +15,7 @@ from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
-from a2a_grpc.server.compose.hosts import host_many, host_one
+from a2a_grpc.server.compose.hosts import host_many, host_one, open_doors
 from a2a_grpc.server.compose.listeners import Published, administer, compose_certificates, listen_grpc, listen_http
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
@@ -154,7 +154,7 @@ def _complain(problems: Sequence[str]) -> int:
 
 
 async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
-    _warn(settings.warnings)
+    _warn([*settings.warnings, *open_doors(hosts)])
     signing = load_signing_keys(settings.keys.signing.paths)
     certificates = compose_certificates(settings)
     published = Published(

@@ -4,7 +4,7 @@ Neither the bind address nor anything in a request (Host, X-Forwarded-*) gets in
 outside, the second is whatever a caller wrote, and the card is cached for others (B093).
 """
 
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.headers import SUPPORTED_VERSION
@@ -23,7 +23,8 @@ def with_interfaces(card: a2a_pb2.AgentCard, grpc_addr: str, http_url: str, tena
     served = [("GRPC", _grpc(grpc_addr))] if grpc_addr else []
     if http_url:
         base = _http(http_url)
-        served += [("HTTP+JSON", base), ("JSONRPC", base + "/")]
+        # Callers of HTTP+JSON put the tenant into the path themselves (11.3); those of JSON-RPC have one address only.
+        served += [("HTTP+JSON", base), ("JSONRPC", f"{base}/{quote(tenant, safe='')}/" if tenant else f"{base}/")]
     for binding, url in served:
         completed.supported_interfaces.add(
             url=url, protocol_binding=binding, tenant=tenant, protocol_version=SUPPORTED_VERSION

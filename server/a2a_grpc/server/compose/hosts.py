@@ -1,6 +1,6 @@
 """What is hosted: agents with their cards, gates and limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent
@@ -62,6 +62,17 @@ def host_many(settings: Settings, path: str) -> Hosts:
             file.complain((*where, "card"), str(error))
     file.check()
     return Hosts(hosted)
+
+
+def open_doors(hosts: Hosts) -> Iterator[str]:
+    """A sentence for each agent that anybody may call."""
+    for hosted in hosts:
+        if hosted.gate.open:
+            whom = f"the agent of the tenant {hosted.tenant}" if hosted.tenant else "the agent"
+            yield (
+                "Nothing says how callers are known (A2A_API_KEYS, A2A_JWT_ISSUER, A2A_OIDC_ISSUER, A2A_MTLS, or auth "
+                f"in a file of agents): anybody may call {whom}. That is for development."
+            )
 
 
 def limits_of(settings: Settings) -> HostLimits:

@@ -535,8 +535,6 @@ class Settings(BaseSettings):
         if self.card.public_http_url is None and self.http.addr.wildcard:
             found.append(_unreachable("A2A_PUBLIC_HTTP_URL", self.public_http_url, "https://agent.example.com"))
         found.extend(self._plaintext())
-        if not self.auth.closed:
-            found.append("A2A_API_KEYS is not set: anybody may call, without a key. That is for development.")
         if self.store.redis_url is not None and self.store.redis_url.cluster and self.store.shards < CLUSTER_SHARDS:
             found.append(
                 f"A2A_SHARDS is {self.store.shards}: the tasks lie on no more nodes of the cluster than that, and it "

@@ -4,7 +4,10 @@ from urllib.parse import quote
 
 from a2a_grpc.server.bindings.asgi.card import CardEndpoint, card_tenant
 from a2a_grpc.server.bindings.asgi.health import Health
+from a2a_grpc.server.bindings.asgi.root import root_tenant
 from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
+
+_TO_ROOTS = frozenset({"POST", "OPTIONS"})
 
 
 class Router:
@@ -14,6 +17,7 @@ class Router:
         self, *, gateway: App, jsonrpc: App, card: App | CardEndpoint, health: Health, keys: App | None = None
     ) -> None:
         self._gateway = gateway
+        self._jsonrpc = jsonrpc
         self._card = card
         self._exact: dict[bytes, App] = {
             b"/healthz": health.live,
@@ -35,5 +39,9 @@ class Router:
             path = scope["raw_path"] = quote(scope["path"]).encode()
         app = self._exact.get(path)
         if app is None:
-            app = self._card if b"/.well-known/" in path and card_tenant(path) is not None else self._gateway
+            app = self._gateway
+            if b"/.well-known/" in path and card_tenant(path) is not None:
+                app = self._card
+            elif path.endswith(b"/") and scope["method"] in _TO_ROOTS and root_tenant(path) is not None:
+                app = self._jsonrpc
         await app(scope, receive, send)

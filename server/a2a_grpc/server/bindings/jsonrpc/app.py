@@ -6,6 +6,7 @@ Decisions where JSON-RPC 2.0, HTTP and section 9 leave room:
   has its own status with a JSON-RPC error as body and the id null: 405, 413, 415. So has missing authentication: 401
   with a challenge and 403, since proxies and HTTP clients act on them (7.4), and since nobody reads the body of who is
   not let in.
+* A tenant has an address of its own, `/TENANT/`, which wins over what the params say. One that is not there is 404.
 * A request without an id is a notification: it is carried out and answered 204 without a body, whatever came of it. A
   streaming one is carried out up to its first event.
 * Batches are refused, as in section 9, which has single requests only. Params are an object; null stands for none.
@@ -25,6 +26,7 @@ from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON, check_json
 from a2a_grpc.server.bindings.asgi.offload import OFFLOAD_BYTES, dump
 from a2a_grpc.server.bindings.asgi.query import read_query
+from a2a_grpc.server.bindings.asgi.root import root_tenant
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
 from a2a_grpc.server.bindings.asgi.unary import run_unary, take_first
@@ -49,6 +51,7 @@ from a2a_grpc.wire.errors import (
     MethodNotFoundError,
     PayloadTooLargeError,
     PermissionDeniedError,
+    RouteNotFoundError,
     UnauthenticatedError,
     UnsupportedMediaTypeError,
     excerpt,
@@ -66,6 +69,7 @@ _OWN_STATUS = (
     MethodNotAllowedError,
     PayloadTooLargeError,
     PermissionDeniedError,
+    RouteNotFoundError,
     UnauthenticatedError,
     UnsupportedMediaTypeError,
 )
@@ -142,9 +146,10 @@ class _Round:
 
     async def _answer(self) -> None:
         exchange, endpoint, limit = self._exchange, self._endpoint, self._endpoint.max_nesting
+        tenant = root_tenant(exchange.scope["raw_path"])
         call = exchange.make_call("", _BINDING, read_query(exchange))
         try:
-            await endpoint.handler.admit(call, None)
+            await endpoint.handler.admit(call, tenant)
         except _OWN_STATUS:
             raise
         except A2AError:
@@ -166,6 +171,9 @@ class _Round:
         except A2AError:
             endpoint.check_version(exchange.parameters)
             raise
+        if tenant is not None:
+            # As on the paths of HTTP+JSON, where the path has the last word (11.3).
+            message.tenant = tenant  # type: ignore[attr-defined]
         call.method = operation.name
         await self._call(operation, message, call)
 
