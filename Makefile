@@ -132,7 +132,8 @@ ci: lint types check-generated test ## What has to pass before a change lands
 PROFILE ?= full
 
 serve-conformance: $(VENV)/.dev ## Serve the conformance agent; PROFILE=full|min|extdecl|reqext
-	python -m a2a_grpc.server serve tests.conformance.agent:$(PROFILE)
+	A2A_PUSH_ALLOW=$${A2A_PUSH_ALLOW:-localhost} A2A_PUSH_ALLOW_HTTP=$${A2A_PUSH_ALLOW_HTTP:-true} \
+	  python -m a2a_grpc.server serve tests.conformance.agent:$(PROFILE)
 
 tck: $(VENV)/.dev ## Run the public test kit from a checkout: TCK=DIR
 	@test -n "$(TCK)" || { echo "usage: make tck TCK=DIR, a checkout of a2a-tck (branch 1.0-dev)" >&2; exit 2; }

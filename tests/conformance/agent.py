@@ -207,7 +207,9 @@ def _pick(message: a2a_pb2.Message) -> tuple[Act, str]:
     return BY_WORD.get(word, _complete), rest
 
 
-def _agent(*, streaming: bool = True, extended: bool = False, configured: bool = False, extension: str = "") -> Agent:
+def _agent(
+    *, streaming: bool = True, push: bool = True, extended: bool = False, configured: bool = False, extension: str = ""
+) -> Agent:
     agent = Agent(
         name="Conformance agent",
         description="Does what the message id or the first word of the text says.",
@@ -216,6 +218,8 @@ def _agent(*, streaming: bool = True, extended: bool = False, configured: bool =
         output_modes=["text/plain", "application/json"],
         streaming=streaming,
     )
+    if not push:
+        agent.card.capabilities.push_notifications = False
     if extension:
         agent.card.capabilities.extensions.add(uri=extension, required=True, description="Required by this profile.")
 
@@ -241,6 +245,6 @@ def _agent(*, streaming: bool = True, extended: bool = False, configured: bool =
 
 
 full = _agent(extended=True, configured=True)
-min = _agent(streaming=False)  # noqa: A001 - the name of the profile
+min = _agent(streaming=False, push=False)  # noqa: A001 - the name of the profile
 extdecl = _agent(extended=True)
 reqext = _agent(extension=REQUIRED_EXTENSION)

@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from tests.conformance.callers import BINDINGS, CALLERS, KEYS, VERSION, Caller, Connect, HttpCaller, Service
+from tests.push.config import QUICK
+from tests.support.receiver import Receiver, receiver
 from tests.support.replica import PairPool, Replica
 from tests.support.servers import StoreServer, fresh_store_server
 
@@ -19,8 +21,8 @@ API_KEYS = ",".join(f"{name}:{hashlib.sha256(key.encode()).hexdigest()}" for nam
 
 @pytest.fixture(scope="session")
 def replicas(pair_pool: PairPool) -> tuple[Replica, Replica]:
-    """Two replicas of the profile `full` on one store. Anybody may call them."""
-    return pair_pool.get(AGENT + "full", {}).replicas
+    """Two replicas of the profile `full` on one store: anybody may call, and webhooks may be on this machine."""
+    return pair_pool.get(AGENT + "full", QUICK).replicas
 
 
 @pytest.fixture(scope="session")
@@ -130,6 +132,13 @@ async def http(replicas: tuple[Replica, Replica]) -> AsyncIterator[httpx.AsyncCl
     async with HttpCaller(replicas[0]) as caller:
         caller.http.headers.update(VERSION)
         yield caller.http
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[Receiver]:
+    """A receiver of webhooks that takes everything."""
+    async with receiver() as made:
+        yield made
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ async def provoke(row: Row, connect: Connect, request: pytest.FixtureRequest) ->
         case expected.TASK_NOT_CANCELABLE:
             return await refused(row, caller.cancel((await caller.task("x")).id))
         case expected.PUSH_NOTIFICATION_NOT_SUPPORTED:
+            without = await connect(request.getfixturevalue("minimal"))
             request_ = pb.ListTaskPushNotificationConfigsRequest(task_id="t")
-            return await refused(row, caller.call("ListTaskPushNotificationConfigs", request_))
+            return await refused(row, without.call("ListTaskPushNotificationConfigs", request_))
         case expected.UNSUPPORTED_OPERATION:
             return await refused(row, caller.task("x", task_id=(await caller.task("x")).id))
         case expected.CONTENT_TYPE_NOT_SUPPORTED:

@@ -1,4 +1,7 @@
-"""3.1.7 to 3.1.10, 3.3.4: without the capability every push operation has the same error, whatever else is wrong."""
+"""3.1.7 to 3.1.10, 3.3.4: without the capability every push operation has the same error, whatever else is wrong.
+
+A2A_PUSH switches it off for a service, and the card of an agent for that agent.
+"""
 
 import pytest
 from google.protobuf.message import Message
@@ -6,9 +9,17 @@ from google.protobuf.message import Message
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import Caller, Connect, refused, say
 from tests.conformance.expected import PUSH_NOTIFICATION_NOT_SUPPORTED
-from tests.support.replica import Replica
+from tests.support.replica import PairPool, Replica
 
 URL = "https://example.com/webhook"
+
+
+@pytest.fixture(scope="session")
+def replicas(pair_pool: PairPool) -> tuple[Replica, Replica]:
+    """Two replicas of a service that sends no push notifications."""
+    return pair_pool.get("tests.conformance.agent:full", {"A2A_PUSH": "false"}).replicas
+
+
 METHODS = [
     "CreateTaskPushNotificationConfig",
     "GetTaskPushNotificationConfig",
@@ -47,7 +58,7 @@ async def test_3_3_4_push_is_off_in_the_minimal_profile_too(method: str, connect
 async def test_3_3_4_a_config_inside_a_message_without_the_capability(
     method: str, url: str, connect: Connect, replicas: tuple[Replica, Replica], tenant: str
 ) -> None:
-    """DESIGN 7: the same error as the operations have, valid or not, and no work is begun."""
+    """The same error as the operations have, valid or not, and no work is begun."""
     caller = await connect(replicas[0], tenant=tenant)
     message = say("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=url))
     await refused(PUSH_NOTIFICATION_NOT_SUPPORTED, caller.call(method, message))

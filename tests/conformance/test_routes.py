@@ -10,7 +10,6 @@ import pytest
 from tests.conformance.callers import body, http_failure, say, server_sent
 from tests.conformance.expected import (
     INVALID_ARGUMENT,
-    PUSH_NOTIFICATION_NOT_SUPPORTED,
     TASK_NOT_CANCELABLE,
     TASK_NOT_FOUND,
     UNAUTHENTICATED,
@@ -43,14 +42,16 @@ async def test_5_3_every_route_with_and_without_a_tenant(prefix: str, http: http
     for verb, below, row in (
         ("POST", ":cancel", TASK_NOT_CANCELABLE),
         ("POST", ":subscribe", UNSUPPORTED_OPERATION),
-        ("POST", "/pushNotificationConfigs", PUSH_NOTIFICATION_NOT_SUPPORTED),
-        ("GET", "/pushNotificationConfigs", PUSH_NOTIFICATION_NOT_SUPPORTED),
-        ("GET", "/pushNotificationConfigs/c", PUSH_NOTIFICATION_NOT_SUPPORTED),
-        ("DELETE", "/pushNotificationConfigs/c", PUSH_NOTIFICATION_NOT_SUPPORTED),
     ):
-        content = {"url": "https://example.com/webhook"} if verb == "POST" and "push" in below else None
-        response = await http.request(verb, path + below, json=content)
+        response = await http.request(verb, path + below)
         assert http_failure(response, response.json()).is_of(row), (verb, below)
+    config = (await http.post(f"{path}/pushNotificationConfigs", json={"url": "http://127.0.0.1:9/"})).json()
+    assert (config["url"], config["taskId"]) == ("http://127.0.0.1:9/", task["id"])
+    assert (await http.get(f"{path}/pushNotificationConfigs")).json() == {"configs": [config]}
+    assert (await http.get(f"{path}/pushNotificationConfigs/{config['id']}")).json() == config
+    response = await http.delete(f"{path}/pushNotificationConfigs/{config['id']}")
+    assert (response.status_code, response.json()) == (200, {})
+    assert (await http.get(f"{path}/pushNotificationConfigs")).json() == {}
     response = await http.get(f"{prefix}/extendedAgentCard")
     assert http_failure(response, response.json()).is_of(UNAUTHENTICATED)
 

@@ -1,10 +1,15 @@
-"""Push notification configs, and the operations on them in the words of the tests."""
+"""Services whose webhooks may be on this machine, and push notification configs in the words of the tests."""
 
 from typing import Any
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import Caller
 from tests.support.receiver import Receiver
+
+AGENT = "tests.conformance.agent:full"
+LOCAL = {"A2A_PUSH_ALLOW": "localhost", "A2A_PUSH_ALLOW_HTTP": "true"}
+QUICK = {**LOCAL, "A2A_PUSH_BACKOFF": "0.05", "A2A_PUSH_BACKOFF_MAX": "0.2", "A2A_PUSH_TIMEOUT": "3"}
+"""Repeats come soon."""
 
 
 def config(hook: Receiver, path: str = "/hook", **fields: Any) -> pb.TaskPushNotificationConfig:

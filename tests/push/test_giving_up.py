@@ -13,8 +13,7 @@ from a2a_grpc.command import main
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import VERSION, GrpcCaller, refused
 from tests.conformance.expected import INVALID_ARGUMENT
-from tests.push.config import config, create, get
-from tests.push.conftest import AGENT, QUICK
+from tests.push.config import AGENT, QUICK, config, create, get
 from tests.support.receiver import Answer, Delivery, Receiver, receiver
 from tests.support.replica import Pair, PairPool
 from tests.support.waiting import wait_until

@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from tests.conformance.callers import VERSION, GrpcCaller
-from tests.push.config import config
-from tests.push.conftest import AGENT, QUICK
+from tests.push.config import AGENT, QUICK, config
 from tests.support.receiver import Answer, Delivery, Receiver
 from tests.support.replica import Pair, PairPool, Replica
 from tests.support.waiting import wait_until

@@ -11,8 +11,7 @@ import redis
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.server.push.sealing import SealedError, Sealer
 from tests.conformance.callers import VERSION, GrpcCaller, say
-from tests.push.config import config, create, get
-from tests.push.conftest import AGENT, QUICK
+from tests.push.config import AGENT, QUICK, config, create, get
 from tests.support.receiver import Answer, Delivery, Receiver
 from tests.support.replica import PairPool, replica
 from tests.support.servers import StoreServer

@@ -17,8 +17,7 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.server.keys import PrivateKey, SigningKeys, load_signing_keys
 from a2a_grpc.wire.errors import A2AError
 from tests.conformance.callers import VERSION, GrpcCaller
-from tests.push.config import config
-from tests.push.conftest import AGENT, QUICK
+from tests.push.config import AGENT, QUICK, config
 from tests.support.receiver import Delivery, Receiver
 from tests.support.replica import replica
 

@@ -176,7 +176,7 @@ class PushSender:
         if isinstance(destination, Failure):
             await self._failed(claim, claim.cursor + 1, destination, "")
             return
-        host = destination.host
+        host = destination.authority
         if self._hosts[host] >= self._per_host:
             # Who waits for a busy receiver must not take the place of those who don't.
             self._turned_away[host] += 1

@@ -226,7 +226,7 @@ async def test_a_message_as_the_answer_has_no_webhook(caller: Caller, hook: Rece
     assert answer.HasField("message")
 
 
-async def test_a_silent_receiver_is_given_its_time(hook: Receiver, push_replicas: tuple[Replica, Replica]) -> None:
+async def test_a_silent_receiver_is_given_its_time(hook: Receiver, replicas: tuple[Replica, Replica]) -> None:
     """3.5.3: the time is over after A2A_PUSH_TIMEOUT (3 s here); then it is another attempt."""
     began = asyncio.get_running_loop().time()
 
@@ -234,7 +234,7 @@ async def test_a_silent_receiver_is_given_its_time(hook: Receiver, push_replicas
         return SILENT if len(hook.deliveries) == 1 else Answer()
 
     hook.behave = once
-    async with HttpCaller(push_replicas[0], VERSION) as caller:
+    async with HttpCaller(replicas[0], VERSION) as caller:
         await caller.task("echo hi", task_push_notification_config=config(hook))
     await wait_until(lambda: len(hook.deliveries) >= 2, "another attempt")
 

@@ -83,10 +83,10 @@ async def test_3_1_9_pages(caller: Caller, hook: Receiver) -> None:
 
 
 async def test_13_1_another_tenant_sees_nothing(
-    binding: str, caller: Caller, push_replicas: tuple[Replica, Replica], hook: Receiver
+    binding: str, caller: Caller, replicas: tuple[Replica, Replica], hook: Receiver
 ) -> None:
     task = await caller.task("ask", task_push_notification_config=config(hook, id="mine"))
-    async with CALLERS[binding](push_replicas[1], VERSION, "another") as stranger:
+    async with CALLERS[binding](replicas[1], VERSION, "another") as stranger:
         missing = await refused(TASK_NOT_FOUND, get(stranger, "0" * 32 + "-0", "mine"))
         for attempt in (
             get(stranger, task.id, "mine"),
@@ -98,8 +98,8 @@ async def test_13_1_another_tenant_sees_nothing(
     assert len((await listed(caller, task.id)).configs) == 1
 
 
-async def test_13_1_the_tenant_is_kept(binding: str, push_replicas: tuple[Replica, Replica], hook: Receiver) -> None:
-    async with CALLERS[binding](push_replicas[0], VERSION, "acme") as caller:
+async def test_13_1_the_tenant_is_kept(binding: str, replicas: tuple[Replica, Replica], hook: Receiver) -> None:
+    async with CALLERS[binding](replicas[0], VERSION, "acme") as caller:
         task = await caller.task("ask", task_push_notification_config=config(hook, id="mine"))
         assert (await get(caller, task.id, "mine")).tenant == "acme"
         await caller.task("echo hi", task_id=task.id)
