@@ -44,8 +44,8 @@ class Certificates:
     def current(self) -> Pair:
         """The pair for a connection that begins now.
 
-        Files that have changed are read: to look costs microseconds, so every handshake does. What is no good (half of
-        it may be written yet) leaves the old pair in use, with an error in the log, until the files change again.
+        Files that have changed are read; to look costs microseconds. What is no good (half of it may be written yet)
+        leaves the old pair in use, with an error in the log, until the files change again.
         """
         with self._lock:
             try:

@@ -5,28 +5,35 @@ a second, and leaves the connections of peers that do not read open behind it.
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
 import time
-from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
+from typing import Any
 
 import uvicorn
 from uvicorn.server import ServerState
 
 from a2a_grpc.server.bindings.asgi.connection import Connection, ConnectionLimits
 from a2a_grpc.server.bindings.asgi.draining import Draining
-from a2a_grpc.server.bindings.asgi.tls import HSTS, TlsDoor
+from a2a_grpc.server.bindings.asgi.tls import HSTS
 from a2a_grpc.server.bindings.asgi.types import App, Header
-from a2a_grpc.server.tls import Certificates
+from a2a_grpc.server.tls import Certificates, Pair
 
 _SETTLE = 0.5
 """Seconds in which requests may end by themselves when everything that they could wait for is over."""
 _LAST_WORDS = 1.0
 """Seconds that requests have, once ended, to write an error."""
 _LOOK_EVERY = 0.05
+_LOOK_FOR_CERTIFICATES = 1.0
+"""Seconds between two looks at the files of the certificate."""
+_HANDSHAKE = 10.0
+"""Seconds that a handshake may take."""
+_GOODBYE = 1.0
+"""Seconds that a peer has to answer the end of a TLS connection."""
 
 
 class HttpListener:
@@ -51,7 +58,9 @@ class HttpListener:
         self._backlog = backlog
         self._certificates = certificates
         self._headers: list[Header] = [HSTS] if certificates is not None or encrypted else []
-        self._doors: set[TlsDoor] = set()
+        self._pair: Pair | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._sockets: list[socket.socket] = []
         self._draining = Draining()
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
@@ -78,7 +87,7 @@ class HttpListener:
             timeout_keep_alive=self._limits.keep_alive,  # type: ignore[arg-type]  # goes to call_later as it is
         )
         config.load()
-        connection = partial(
+        self._connection = partial(
             Connection,
             config=config,
             server_state=self._state,
@@ -88,15 +97,37 @@ class HttpListener:
             on_closed=self._connection_closed,
         )
         self._tick()
-        loop = asyncio.get_running_loop()
-        sockets = _bind(self._host, self._port)
-        factory: Callable[[], asyncio.Protocol] = connection
+        self._sockets = _bind(self._host, self._port)
+        port: int = self._sockets[0].getsockname()[1]
+        await self._accept()
         if self._certificates is not None:
-            factory = partial(TlsDoor, connection, self._certificates, self._doors)
-        for listening in sockets:
-            self._servers.append(await loop.create_server(factory, sock=listening, backlog=self._backlog))
-        port: int = sockets[0].getsockname()[1]
+            self._renewing = asyncio.create_task(self._renew(self._certificates))
         return port
+
+    async def _accept(self) -> None:
+        """Take connections from the sockets, with the certificate of now in place of that of before."""
+        before, self._servers = self._servers, []
+        tls: dict[str, Any] = {}
+        if self._certificates is not None:
+            self._pair = self._certificates.current()
+            tls = {
+                "ssl": self._pair.context,
+                "ssl_handshake_timeout": _HANDSHAKE,
+                "ssl_shutdown_timeout": _GOODBYE,
+            }
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            # Connections wait at the socket while servers change, and those of the old one go on.
+            server = await loop.create_server(self._connection, sock=listening.dup(), backlog=self._backlog, **tls)
+            self._servers.append(server)
+        for server in before:
+            server.close()
+
+    async def _renew(self, certificates: Certificates) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_FOR_CERTIFICATES)
+            if certificates.current() is not self._pair:
+                await self._accept()
 
     def retire(self) -> None:
         """Serve on, and close each connection with its next response.
@@ -108,10 +139,14 @@ class HttpListener:
     async def leave(self) -> None:
         """Accept nothing more, and close the connections that are idle; requests that are here go on."""
         self.retire()
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait((self._renewing,))
+            self._renewing = None
         for server in self._servers:
             server.close()
-        for door in tuple(self._doors):
-            door.abort()
+        for listening in self._sockets:
+            listening.close()
         for connection in self._connections():
             connection.shutdown()
 
@@ -144,8 +179,10 @@ class HttpListener:
                 for connection in self._connections():
                     connection.abort()
                 await self._wait_closed(_LAST_WORDS)
-        for server in self._servers:
-            await server.wait_closed()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):  # handshakes that do not end
+                for server in self._servers:
+                    await server.wait_closed()
         if self._clock is not None:
             self._clock.cancel()
 

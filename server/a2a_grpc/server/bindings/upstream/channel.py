@@ -42,9 +42,14 @@ _OPTIONS: Final = (
 )
 
 
-def open_channel(target: str) -> grpc.aio.Channel:
-    """A channel to `target`: "host:port", or another name that gRPC resolves. It connects when used or watched."""
-    return grpc.aio.insecure_channel(target, options=_OPTIONS)
+def open_channel(target: str, authorities: bytes | None = None) -> grpc.aio.Channel:
+    """A channel to `target`: "host:port", or another name that gRPC resolves. It connects when used or watched.
+
+    With `authorities` (PEM) it speaks TLS, to whom they vouch for.
+    """
+    if authorities is None:
+        return grpc.aio.insecure_channel(target, options=_OPTIONS)
+    return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(authorities), options=_OPTIONS)
 
 
 async def watch(channel: grpc.aio.Channel, target: str, readiness: Readiness) -> None:

@@ -14,10 +14,11 @@ class Upstream:
     Must be made on the event loop that uses it.
     """
 
-    def __init__(self, target: str, readiness: Readiness) -> None:
+    def __init__(self, target: str, readiness: Readiness, authorities: bytes | None = None) -> None:
+        """`authorities`: see `open_channel`."""
         self._target = target
         self._readiness = readiness
-        self._channel = open_channel(target)
+        self._channel = open_channel(target, authorities)
         self._watch: asyncio.Task[None] | None = None
         self.handler = UpstreamHandler(self._channel)
         self.cards = UpstreamCards(self._channel)
