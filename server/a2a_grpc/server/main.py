@@ -8,6 +8,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from a2a_grpc.server import logs
@@ -82,11 +83,21 @@ def gateway(arguments: Sequence[str]) -> int:
         metavar="HOST:PORT",
         help="where the service listens for gRPC; a name with several addresses, or ipv4:HOST:PORT,HOST:PORT, for all",
     )
+    parser.add_argument(
+        "--upstream-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="call it over TLS, if these certificates (PEM) vouch for it; default: plain text",
+    )
+    given = parser.parse_args(arguments)
     try:
-        upstream = parse_target(parser.parse_args(arguments).upstream)
+        upstream = parse_target(given.upstream)
+        authorities = given.upstream_ca_file.read_bytes() if given.upstream_ca_file else None
     except ValueError as error:
         return _complain([f"--upstream {error}"])
-    return _run(lambda settings, deadline: _gateway(settings, upstream, deadline))
+    except OSError as error:
+        return _complain([f"--upstream-ca-file {given.upstream_ca_file} cannot be read: {error.strerror}"])
+    return _run(lambda settings, deadline: _gateway(settings, upstream, authorities, deadline))
 
 
 def config(arguments: Sequence[str]) -> int:
@@ -243,12 +254,12 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         await _until_stopped(drain, deadline, *background)
 
 
-async def _gateway(settings: Settings, target: str, deadline: Deadline) -> None:
+async def _gateway(settings: Settings, target: str, authorities: bytes | None, deadline: Deadline) -> None:
     # The card and the credentials are the upstream's business.
     _warn(settings.unknown)
     async with AsyncExitStack() as stack:
         readiness = Readiness()
-        upstream = Upstream(target, readiness)
+        upstream = Upstream(target, readiness, authorities)
         stack.push_async_callback(upstream.close)
         await upstream.start()
         largest = settings.limits.max_message_bytes
