@@ -293,7 +293,7 @@ async def test_an_upstream_that_is_not_there_is_unavailable_at_once_and_stays_un
         with pytest.raises(UnavailableError) as stream:
             await anext(connected.handler.stream("SubscribeToTask", SUBSCRIBE, call()))
         with pytest.raises(UnavailableError) as card:
-            await connected.cards.public_card("acme")
+            await connected.cards.public_card("acme", call())
     for caught in (unary.value, stream.value, card.value):
         assert caught.message == "The agent behind this gateway cannot be reached at present."
         assert caught.retry_after == 1.0
@@ -380,13 +380,13 @@ async def test_the_gateway_is_ready_while_its_upstream_is() -> None:
 
 async def test_cards_come_byte_for_byte() -> None:
     async with remote(Scripted()) as connected:
-        card = await connected.cards.public_card("acme")
+        card = await connected.cards.public_card("acme", call())
         assert card is not None
-        assert card == await OneCard().public_card("acme")
+        assert card == await OneCard().public_card("acme", call())
         assert card.body == BODY
-        assert await connected.cards.public_card("nobody") is None
+        assert await connected.cards.public_card("nobody", call()) is None
         with pytest.raises(UnavailableError) as caught:
-            await connected.cards.public_card("later")
+            await connected.cards.public_card("later", call())
     assert (caught.value.message, caught.value.retry_after) == ("the card is not built yet", 2.0)
 
 

@@ -101,6 +101,7 @@ def test_the_kustomization_of_the_documentation(tmp_path: Path) -> None:
         "A2A_PUBLIC_HTTP_URL": "https://agent.example.com",
         "A2A_DRAIN_DELAY": "5",
         "A2A_GRPC_MAX_CONNECTION_AGE": "300",
+        "A2A_TLS_TERMINATED": "true",
     }
     load(settings["data"])
 

@@ -58,6 +58,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
         32,
         256,
     )
+    assert settings.quotas.limits(1024).unlimited
     assert settings.protocol.assume_version is None
     assert (settings.auth.api_keys.digests, settings.auth.api_key_header) == ((), "x-api-key")
     assert (settings.keys.signing.paths, settings.keys.encryption.keys) == ((), ())
@@ -114,6 +115,13 @@ GIVEN = {
     "A2A_MAX_MESSAGE_BYTES": "1048576",
     "A2A_MAX_NESTING": "16",
     "A2A_MAX_ID_LENGTH": "128",
+    "A2A_LIMIT_CALLER_RATES": "send=5:20,read=50:50",
+    "A2A_LIMIT_CALLER_CALLS": "10",
+    "A2A_LIMIT_CALLER_STREAMS": "20",
+    "A2A_LIMIT_CALLER_TASKS": "30",
+    "A2A_LIMIT_TENANT_RATES": "change=0.5:1",
+    "A2A_LIMIT_TENANT_CALLS": "100",
+    "A2A_LIMIT_TENANT_STREAMS": "200",
     "A2A_ASSUME_VERSION": "1.0",
     "A2A_API_KEYS": f"alice:{DIGEST}",
     "A2A_API_KEY_HEADER": "x-key",
@@ -578,8 +586,8 @@ MUTUAL = {**TLS, "A2A_TLS_CLIENT_CA_FILE": "ca"}
         (
             {**TLS, "A2A_TLS_GRPC_CLIENT_CERT": "required"},
             (
-                "A2A_TLS_GRPC_CLIENT_CERT asks for client certificates, but A2A_TLS_CLIENT_CA_FILE does not say whose are "
-                "accepted."
+                "A2A_TLS_GRPC_CLIENT_CERT asks for client certificates, but A2A_TLS_CLIENT_CA_FILE does not say whose "
+                "are accepted."
             ),
         ),
         (
@@ -589,8 +597,8 @@ MUTUAL = {**TLS, "A2A_TLS_CLIENT_CA_FILE": "ca"}
         (
             {**TLS, "A2A_MTLS": "san"},
             (
-                "A2A_MTLS lets callers in by their certificate, but no listener asks for one. Set A2A_TLS_CLIENT_CERT, or "
-                "leave A2A_MTLS out."
+                "A2A_MTLS lets callers in by their certificate, but no listener asks for one. Set A2A_TLS_CLIENT_CERT, "
+                "or leave A2A_MTLS out."
             ),
         ),
     ],
