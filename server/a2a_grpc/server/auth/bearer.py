@@ -16,7 +16,7 @@ async def caller(scheme: str, issuer: str, tokens: Tokens, credentials: Credenti
     token = await tokens.read(credentials)
     if token is None or token.issuer != issuer:
         return None
-    return Principal(token.caller, scopes=token.scopes, claims=token.claims, schemes=frozenset({scheme}))
+    return token.principal(scheme)
 
 
 class Bearer:

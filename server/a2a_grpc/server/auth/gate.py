@@ -121,7 +121,7 @@ class Gate:
             else:
                 if principal is not None:
                     proved[name] = principal
-        scopes = frozenset(scope for principal in proved.values() for scope in principal.scopes)
+        scopes = frozenset[str]().union(*(principal.scopes for principal in proved.values()))
         for alternative in self._required:
             if alternative.schemes <= proved.keys() and alternative.scopes <= scopes:
                 return self._join(alternative, proved, scopes)
@@ -163,9 +163,7 @@ class Gate:
         )
 
     def _means(self, required: Requirements) -> str:
-        ways = (
-            " and ".join(self._schemes[one.scheme].means for one in alternative.wanted) for alternative in required
-        )
+        ways = (" and ".join(self._schemes[one.scheme].means for one in alternative.wanted) for alternative in required)
         return ", or ".join(dict.fromkeys(ways))
 
     def _short_of(self, alternative: Alternative, scopes: frozenset[str]) -> ScopeMissingError:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from a2a_grpc.pb import a2a_pb2
 
@@ -18,7 +19,7 @@ class Wanted:
         return f"{self.scheme}({' '.join(self.scopes)})" if self.scopes else self.scheme
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alternative:
     """Schemes that have to be proved together."""
 
@@ -27,12 +28,12 @@ class Alternative:
     def __str__(self) -> str:
         return "+".join(str(one) for one in self.wanted)
 
-    @property
+    @cached_property
     def schemes(self) -> frozenset[str]:
         """The names of the schemes."""
         return frozenset(one.scheme for one in self.wanted)
 
-    @property
+    @cached_property
     def scopes(self) -> frozenset[str]:
         """All scopes that are wanted."""
         return frozenset(scope for one in self.wanted for scope in one.scopes)

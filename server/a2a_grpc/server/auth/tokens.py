@@ -9,7 +9,7 @@ something else, or that something has to be understood, is refused.
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ import jwt
 
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.jwks import Keys
+from a2a_grpc.server.auth.principal import Principal
 from a2a_grpc.server.auth.refusals import NotAdmittedError
 from a2a_grpc.wire.errors import excerpt
 
@@ -48,11 +49,21 @@ class Token:
     subject: str
     scopes: frozenset[str]
     claims: Mapping[str, Any]
+    principals: dict[str, Principal] = field(default_factory=dict, repr=False, compare=False)
+    """Who the caller is by each scheme that takes the token."""
 
     @property
     def caller(self) -> str:
         """Who it is, among all issuers."""
         return f"{self.issuer}#{self.subject}"
+
+    def principal(self, scheme: str) -> Principal:
+        """Who the caller is by a scheme."""
+        found = self.principals.get(scheme)
+        if found is None:
+            found = Principal(self.caller, scopes=self.scopes, claims=self.claims, schemes=frozenset({scheme}))
+            self.principals[scheme] = found
+        return found
 
 
 class _Remembered(NamedTuple):
