@@ -18,6 +18,7 @@ from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.hosting.hosts import Hosted, Hosts
+from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.hosting.limits import HostLimits
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
@@ -27,6 +28,7 @@ Stream = Callable[[Any, Caller], AsyncGenerator[Event, None]]
 
 REQUEST = a2a_pb2.GetTaskRequest(id="task")
 MAX_BYTES = 4096
+NO_LIMITER = cast("Limiter", None)
 VALIDATOR = Validator(max_nesting=32, max_id_length=256)
 
 
@@ -64,6 +66,7 @@ def pipeline(
             steps.Version(assumed),
             steps.Tenant(hosts),
             steps.Authentication(hosts),
+            steps.Limits(NO_LIMITER),
             steps.Extensions(),
             steps.Capabilities(),
             steps.Validation(VALIDATOR),

@@ -20,8 +20,8 @@ def test_the_order_is_this() -> None:
     # The log sees every outcome as the caller does, and nothing that tells something about the request comes before the
     # caller is known (3.6.2, 13.1).
     assert [step.name for step in CHAIN] == [
-        "request-id", "access-log", "audit", "errors", "deadline", "version", "tenant", "authentication", "extensions",
-        "capabilities", "validation",
+        "request-id", "access-log", "audit", "errors", "deadline", "version", "tenant", "authentication", "limits",
+        "extensions", "capabilities", "validation",
     ]  # fmt: skip
 
 

@@ -150,6 +150,8 @@ def _note(name: str, kind: str, value: Any, found: _Found) -> None:
                 found.later |= rows.keys()
             elif tail == "purge":
                 found.due |= rows.keys()
+            elif ":places:" in name:
+                return
             elif tail == "dead":
                 found.dead |= rows.keys()
             else:

@@ -60,7 +60,8 @@ _rows: list[type["A2AError"]] = []
 class A2AError(Exception):
     """A failure whose text is public.
 
-    `metadata` keys are snake_case; `retry_after` is in seconds. Raise one of the subclasses.
+    `metadata` keys are snake_case; `retry_after` is in seconds; `quotas` are limits that are used up, the subject in
+    place of a field. Raise one of the subclasses.
     """
 
     kind: ClassVar[ErrorKind]
@@ -72,10 +73,12 @@ class A2AError(Exception):
         metadata: Mapping[str, str] | None = None,
         violations: Iterable[Violation] = (),
         retry_after: float | None = None,
+        quotas: Iterable[Violation] = (),
     ) -> None:
         self.message = _clip(excerpt(message, MAX_MESSAGE_BYTES), MAX_MESSAGE_BYTES)
         self.metadata = _safe_metadata(metadata or {})
         self.violations = tuple(Violation(excerpt(v.field), excerpt(v.description)) for v in violations)
+        self.quotas = tuple(Violation(excerpt(q.field), excerpt(q.description)) for q in quotas)
         self.retry_after = None if retry_after is None else _safe_delay(retry_after)
         super().__init__(self.message)
 
@@ -192,6 +195,10 @@ class ResourceExhaustedError(
     """A quota or rate limit is used up."""
 
 
+class QuotaExceededError(ResourceExhaustedError):
+    """A limit of the caller or of its tenant is reached; `quotas` says which."""
+
+
 class DeadlineExceededError(
     A2AError, reason="DEADLINE_EXCEEDED", code=code_pb2.DEADLINE_EXCEEDED, http=504, jsonrpc=-32017
 ):
@@ -301,6 +308,11 @@ def to_status(error: A2AError) -> status_pb2.Status:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(round(error.retry_after * 1000))
         status.details.add().Pack(retry)
+    if error.quotas:
+        failure = error_details_pb2.QuotaFailure()
+        for quota in error.quotas:
+            failure.violations.add(subject=quota.field, description=quota.description)
+        status.details.add().Pack(failure)
     if error.violations:
         request = error_details_pb2.BadRequest()
         for violation in _fitting(error.violations, MAX_STATUS_BYTES - status.ByteSize()):
@@ -319,8 +331,10 @@ def from_status(status: status_pb2.Status) -> A2AError:
     cls: type[A2AError] = _BY_CODE.get(status.code, InternalError)
     metadata: dict[str, str] = {}
     violations: list[Violation] = []
+    quotas: list[Violation] = []
     retry_after: float | None = None
     info, retry, request = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()
+    failure = error_details_pb2.QuotaFailure()
     for detail in status.details:
         try:
             if detail.Unpack(info):
@@ -331,9 +345,11 @@ def from_status(status: status_pb2.Status) -> A2AError:
                 retry_after = _seconds(retry.retry_delay)
             elif detail.Unpack(request):
                 violations.extend(Violation(v.field, v.description) for v in request.field_violations)
+            elif detail.Unpack(failure):
+                quotas.extend(Violation(v.subject, v.description) for v in failure.violations)
         except DecodeError:
             continue
-    return cls(status.message, metadata=metadata, violations=violations, retry_after=retry_after)
+    return cls(status.message, metadata=metadata, violations=violations, retry_after=retry_after, quotas=quotas)
 
 
 def error_body(error: A2AError) -> dict[str, Any]:
@@ -454,6 +470,13 @@ def _json_details(error: A2AError) -> list[dict[str, Any]]:
         details.append(
             {"@type": _TYPE_PREFIX + "google.rpc.RetryInfo", "retryDelay": f"{error.retry_after:.3f}s"},
         )
+    if error.quotas:
+        details.append(
+            {
+                "@type": _TYPE_PREFIX + "google.rpc.QuotaFailure",
+                "violations": [{"subject": q.field, "description": q.description} for q in error.quotas],
+            }
+        )
     if error.violations:
         shown = _fitting(_json_violations(error), MAX_STATUS_BYTES // 2)
         details.append(
@@ -469,6 +492,7 @@ def _from_json(fallback: type[A2AError], message: object, details: object) -> A2
     cls = fallback
     metadata: dict[str, str] = {}
     violations: list[Violation] = []
+    quotas: list[Violation] = []
     retry_after: float | None = None
     for detail in details if isinstance(details, list) else ():
         if not isinstance(detail, dict):
@@ -488,5 +512,12 @@ def _from_json(fallback: type[A2AError], message: object, details: object) -> A2
                 if isinstance(item, dict):
                     field, description = str(item.get("field", "")), str(item.get("description", ""))
                     violations.append(Violation(_snake(field), description))
+        elif kind == "google.rpc.QuotaFailure":
+            listed = detail.get("violations")
+            quotas.extend(
+                Violation(str(item.get("subject", "")), str(item.get("description", "")))
+                for item in (listed if isinstance(listed, list) else ())
+                if isinstance(item, dict)
+            )
     text = message if isinstance(message, str) else "The server gave no message."
-    return cls(text, metadata=metadata, violations=violations, retry_after=retry_after)
+    return cls(text, metadata=metadata, violations=violations, retry_after=retry_after, quotas=quotas)

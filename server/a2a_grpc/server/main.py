@@ -21,11 +21,13 @@ from a2a_grpc.server.compose.listeners import Published, administer, compose_cer
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
 from a2a_grpc.server.core import ids
+from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
 from a2a_grpc.server.hosting.hosts import Hosts
+from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.keys import load_signing_keys
 from a2a_grpc.server.lifecycle import (
     StoreWatch,
@@ -40,6 +42,7 @@ from a2a_grpc.server.settings.table import effective
 from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.letters import DeadLetters
+from a2a_grpc.server.store.quotas import Quotas
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
 
@@ -200,6 +203,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         )
         stack.push_async_callback(tail.close)
         letters = DeadLetters(store, ttl=settings.store.dead_letter_ttl)
+        quotas = Quotas(store)
         push = compose_push(settings, store, signing) if settings.push.enabled else None
         if push is not None:
             push.sender.watch(tail.watch)
@@ -224,6 +228,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         pipeline = compose_pipeline(
             settings,
             hosts,
+            Limiter(quotas, Counters()),
             Operations(
                 hosts,
                 engine,
@@ -251,6 +256,8 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         background = [watch.run(reached), purge_forever(store, letters)]
         if push is not None:
             background.append(push.sender.run())
+        if any(hosted.limited for hosted in hosts):
+            background.append(quotas.renew_forever())
         await _until_stopped(drain, deadline, *background)
 
 

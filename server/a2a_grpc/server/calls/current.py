@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.hosting.hosts import Hosted
+from a2a_grpc.server.store.quotas import Ticket
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Current:
     principal: Principal = field(default=ANONYMOUS)
     owner: str = ""
     """Whose the caller's tasks are."""
+    ticket: Ticket | None = None
+    """What the call holds of what is limited."""
     extensions: tuple[str, ...] = ()
     last_event_id: int | None = None
     """Where a stream is to go on; None where the caller does not say."""

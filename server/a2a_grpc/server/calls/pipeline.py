@@ -30,6 +30,7 @@ CHAIN: tuple[type[steps.Step], ...] = (
     steps.Version,
     steps.Tenant,
     steps.Authentication,
+    steps.Limits,
     steps.Extensions,
     steps.Capabilities,
     steps.Validation,

@@ -18,8 +18,10 @@ from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.hosting.hosts import Hosts
+from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
+from a2a_grpc.server.store.records import Scope
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -260,11 +262,40 @@ class Authentication(Step):
             raise refusal
 
 
+class Limits(Step):
+    """Counts the call, and refuses it where its caller or its tenant has reached a limit.
+
+    Behind `authentication`, so that nobody uses up what is another's; before everything that costs.
+    """
+
+    name = "limits"
+    after = ("authentication",)
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+
+    async def enter(self, current: Current) -> None:
+        hosted = current.hosted
+        if not hosted.limited:
+            return
+        call, principal, streaming = current.call, current.principal, current.streaming
+        current.ticket = self._limiter.ticket(hosted, principal, call.peer, streaming=streaming)
+        scope = Scope(current.tenant or "", current.owner)
+        await self._limiter.enter(
+            current.ticket, hosted, call.method, current.request, principal, call.peer, scope, streaming=streaming
+        )
+
+    async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if current.ticket is not None:
+            self._limiter.leave(current.ticket)
+        return error
+
+
 class Extensions(Step):
     """Activates the extensions that caller and agent share, and insists on those the agent requires (4.6)."""
 
     name = "extensions"
-    after = ("authentication",)
+    after = ("authentication", "limits")
 
     async def enter(self, current: Current) -> None:
         sent = current.call.parameters.get(A2A_EXTENSIONS)

@@ -77,7 +77,7 @@ def open_doors(hosts: Hosts) -> Iterator[str]:
 
 def limits_of(settings: Settings) -> HostLimits:
     """The limits that hold where a tenant has none of its own."""
-    return HostLimits(max_message_bytes=settings.limits.max_message_bytes)
+    return settings.quotas.limits(settings.limits.max_message_bytes)
 
 
 def _check_addresses(settings: Settings) -> None:

@@ -5,12 +5,13 @@ from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.compose.push import destinations
 from a2a_grpc.server.hosting.hosts import Hosts
+from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.push.terms import Terms
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings
 
 
-def compose_pipeline(settings: Settings, hosts: Hosts, operations: Operations) -> Pipeline:
+def compose_pipeline(settings: Settings, hosts: Hosts, limiter: Limiter, operations: Operations) -> Pipeline:
     """The pipeline around `operations`."""
     return Pipeline(
         operations,
@@ -23,6 +24,7 @@ def compose_pipeline(settings: Settings, hosts: Hosts, operations: Operations) -
             steps.Version(settings.protocol.assume_version),
             steps.Tenant(hosts),
             steps.Authentication(hosts),
+            steps.Limits(limiter),
             steps.Extensions(),
             steps.Capabilities(),
             steps.Validation(

@@ -33,6 +33,7 @@ class Hosted:
         self.card: Final = card
         self.extended: Final = extended
         self.limits: Final = limits
+        self.limited: Final = not limits.unlimited
         self.published: PublishedCard = publish(card, datetime.now(UTC).replace(microsecond=0))
         """The public card as it is sent. When it was first published is known once the store is."""
         capabilities = card.capabilities

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from a2a_grpc.server.settings.auth import AuthSettings
 from a2a_grpc.server.settings.push import KeySettings, PushSettings
+from a2a_grpc.server.settings.quotas import QuotaSettings
 from a2a_grpc.server.settings.source import EnvironmentSource, Group
 from a2a_grpc.server.settings.tls import TlsSettings
 from a2a_grpc.server.settings.values import (
@@ -486,6 +487,7 @@ class Settings(BaseSettings):
     drain: DrainSettings
     admin: AdminSettings
     limits: LimitSettings
+    quotas: QuotaSettings
     protocol: ProtocolSettings
     auth: AuthSettings
     keys: KeySettings

@@ -20,6 +20,8 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `letter:LETTER`            | hash   | A2A_DEAD_LETTER_TTL, plus a margin |
 | `replicas`                 | hash   | none: rows leave when the replica goes or is lost; only in shard 0 |
 | `condemned`                | hash   | none: rows leave when all is recovered that the replica held; only in shard 0 |
+| `rate:H`                   | string | until its bucket is full again, plus a margin |
+| `places:H`                 | zset   | the lease of a place from the last renewal on, plus a margin |
 | `mark`                     | string | a minute: written to see whether writes are taken, and replicas have them |
 | `a2a:shards`               | string | none: the number of shards, fixed at the first start |
 | `a2a:card:ETAG`            | string | 400 days from its last use: when this card was first published |
@@ -91,6 +93,14 @@ class Keys:
     def dedupe(self, tenant: str, owner: str, message_id: str) -> str:
         """String: the digest and the task of a message that was accepted."""
         return f"{self._prefix}dedupe:{ids.scope(tenant, owner, message_id)}"
+
+    def rate(self, *what: str) -> str:
+        """String: the tokens that a rate had left, and when."""
+        return f"{self._prefix}rate:{ids.scope(*what)}"
+
+    def places(self, *what: str) -> str:
+        """Sorted set: who holds a place, by the time (ms of the store's clock) at which it falls free by itself."""
+        return f"{self._prefix}places:{ids.scope(*what)}"
 
     def index(self, tenant: str, owner: str, context: str = "", state: int = 0) -> str:
         """Sorted set: task ids by status timestamp, of an owner, of one of its contexts, each also by state."""

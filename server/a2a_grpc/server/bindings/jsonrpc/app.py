@@ -5,7 +5,7 @@ Decisions where JSON-RPC 2.0, HTTP and section 9 leave room:
 * Whatever the request object asks for, answers have status 200, errors as well. What concerns the HTTP request itself
   has its own status with a JSON-RPC error as body and the id null: 405, 413, 415. So has missing authentication: 401
   with a challenge and 403, since proxies and HTTP clients act on them (7.4), and since nobody reads the body of who is
-  not let in.
+  not let in; and a limit that is reached: 429, with its id.
 * A tenant has an address of its own, `/TENANT/`, which wins over what the params say. One that is not there is 404.
 * A request without an id is a notification: it is carried out and answered 204 without a body, whatever came of it. A
   streaming one is carried out up to its first event.
@@ -51,6 +51,7 @@ from a2a_grpc.wire.errors import (
     MethodNotFoundError,
     PayloadTooLargeError,
     PermissionDeniedError,
+    QuotaExceededError,
     RouteNotFoundError,
     UnauthenticatedError,
     UnsupportedMediaTypeError,
@@ -69,6 +70,7 @@ _OWN_STATUS = (
     MethodNotAllowedError,
     PayloadTooLargeError,
     PermissionDeniedError,
+    QuotaExceededError,
     RouteNotFoundError,
     UnauthenticatedError,
     UnsupportedMediaTypeError,
