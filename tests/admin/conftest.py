@@ -60,7 +60,7 @@ def admin(two_replicas: Pair, command: Run) -> Run:
 
 def admin_addr(replica: Replica) -> str:
     """Where a replica with A2A_ADMIN_ADDR=127.0.0.1:0 listens, since it was started last."""
-    found: list[str] = re.findall(r"administration on (127\.0\.0\.1:[0-9]+)", replica.log())
+    found: list[str] = re.findall(r"administration on (127\.0\.0\.1:[0-9]+)", replica.log(None))
     return found[-1]
 
 

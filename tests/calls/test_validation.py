@@ -143,6 +143,9 @@ def test_the_required_fields_are_those_of_the_specification() -> None:
 def test_all_that_is_missing_is_told_at_once(name: str) -> None:
     request = REQUESTS[name]()
     missing = {field.name for field in descriptor_of(request).fields if is_required(field)}
+    if name == "TaskPushNotificationConfig":
+        # Inside a message it is the server that fills it in, so the schema cannot require it.
+        missing.add("task_id")
     assert problems(request).keys() == missing
 
 

@@ -11,7 +11,6 @@ from a2a_grpc.client import (
     A2AError,
     ContentTypeNotSupportedError,
     InvalidArgumentError,
-    PushNotificationNotSupportedError,
     StreamBrokenError,
     TaskNotCancelableError,
     TaskNotFoundError,
@@ -212,18 +211,17 @@ async def test_another_version_is_refused(two_replicas: Pair, bindings: tuple[st
 
 async def test_push_configurations_reach_the_service(client: A2AClient) -> None:
     task = await running(client)
-    config = a2a_pb2.TaskPushNotificationConfig(task_id=task.id, id="c1", url="https://example.com/hook")
+    config = a2a_pb2.TaskPushNotificationConfig(task_id=task.id, id="c1", url="https://hooks.invalid/hook")
     one = a2a_pb2.GetTaskPushNotificationConfigRequest(task_id=task.id, id="c1")
     gone = a2a_pb2.DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="c1")
+    every = a2a_pb2.ListTaskPushNotificationConfigsRequest(task_id=task.id)
 
-    for call in (
-        client.create_task_push_notification_config(config),
-        client.get_task_push_notification_config(one),
-        client.list_task_push_notification_configs(a2a_pb2.ListTaskPushNotificationConfigsRequest(task_id=task.id)),
-        client.delete_task_push_notification_config(gone),
-    ):
-        with pytest.raises(PushNotificationNotSupportedError):
-            await call
+    assert await client.create_task_push_notification_config(config) == config
+    assert await client.get_task_push_notification_config(one) == config
+    assert list((await client.list_task_push_notification_configs(every)).configs) == [config]
+    await client.delete_task_push_notification_config(gone)
+    with pytest.raises(TaskNotFoundError):
+        await client.get_task_push_notification_config(one)
 
 
 async def test_a_message_of_every_kind_of_character_comes_back(client: A2AClient) -> None:

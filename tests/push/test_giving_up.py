@@ -30,7 +30,7 @@ def hasty(pair_pool: PairPool) -> Pair:
 @pytest.fixture(scope="module")
 def admin_addr(hasty: Pair) -> str:
     """Where the first replica is administered; read once, since a log gets long."""
-    return str(re.findall(r"administration on (\S+)", hasty.replicas[0].log())[-1])
+    return str(re.findall(r"administration on (\S+)", hasty.replicas[0].log(None))[-1])
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_and_on_record(
         task = await caller.task("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=url))
 
     def on_record() -> list[str]:
-        logs = "\n".join(one.log() for one in pair.replicas)
+        logs = "\n".join(one.log(None) for one in pair.replicas)
         return [line for line in logs.splitlines() if "webhook refused" in line and task.id in line]
 
     [record] = await wait_until(on_record, "an audit record")

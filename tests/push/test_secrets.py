@@ -99,12 +99,12 @@ async def test_keys_are_rotated_and_logs_hold_no_secret(one_store_server: StoreS
         async with GrpcCaller(first, VERSION) as caller:
             task = await caller.task("echo hi", task_push_notification_config=secret(hook, id="mine"))
         await hook.until(3)
-        logs.append(first.log())
+        logs.append(first.log(None))
     async with replica(agent=AGENT, redis_url=url, env={**env, "A2A_ENCRYPTION_KEYS": NEW}) as second:
         async with GrpcCaller(second, VERSION) as caller:
             with pytest.raises(Exception, match="cannot be decrypted"):
                 await get(caller, task.id, "mine")
-        logs.append(second.log())
+        logs.append(second.log(None))
 
     async def opened(_: Delivery) -> Answer:
         return Answer()
@@ -114,7 +114,7 @@ async def test_keys_are_rotated_and_logs_hold_no_secret(one_store_server: StoreS
         async with GrpcCaller(third, VERSION) as caller:
             assert (await get(caller, task.id, "mine")).token == SECRETS[1]
         assert (await hook.until_end())[-1].header("authorization") == f"Bearer {SECRETS[0]}"
-        logs.append(third.log())
+        logs.append(third.log(None))
     await asyncio.sleep(0)
     assert all("webhook mine" in log for log in logs[:2])
     assert [word for word in (*SECRETS, NEW, OLD) for log in logs if word in log] == []

@@ -142,10 +142,10 @@ class Replica:
         """The exit status, at the latest after `limit` seconds (subprocess.TimeoutExpired)."""
         return self._running().wait(limit)
 
-    def log(self) -> str:
-        """What the process said on stdout and stderr, the last 100 lines of it."""
+    def log(self, lines: int | None = 100) -> str:
+        """What the process said on stdout and stderr, the last `lines` of it; None: all."""
         text = self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
-        return "\n".join(text.splitlines()[-100:])
+        return text if lines is None else "\n".join(text.splitlines()[-lines:])
 
     def close(self) -> None:
         """Ends the process (SIGTERM, then SIGKILL) and removes its data."""
