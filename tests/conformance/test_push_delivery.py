@@ -25,7 +25,7 @@ async def test_an_inline_config_hears_of_everything_in_order(caller: Caller, hoo
 
 async def test_b051_what_arrives_is_what_a_stream_shows(caller: Caller, hook: Receiver) -> None:
     """B051: ProtoJSON of the StreamResponse, the same bytes as in the events of a stream, whatever began the task."""
-    request = say("echo hi ü", return_immediately=True, task_push_notification_config=config(hook))
+    request = say("echo hi ü \u2028 \u0085", return_immediately=True, task_push_notification_config=config(hook))
     request.message.parts.add(data={"struct_value": {"n": 3, "deep": [1, None]}})
     task = (await caller.send(request)).task
     taken = await hook.until_end()

@@ -44,6 +44,18 @@ def dumps(message: Message) -> bytes:
     return orjson.dumps(to_dict(message))
 
 
+def one_line(data: bytes) -> bytes:
+    """JSON text in which nothing is left that some reader takes for the end of a line.
+
+    In event streams only CR and LF end a line, which JSON never holds as they are. But clients cut text into lines by
+    the rules of Unicode, httpx and with it the official SDK among them: U+0085, U+2028 and U+2029 are escaped.
+    """
+    if b"\xe2\x80" in data or b"\xc2\x85" in data:
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+        data = data.replace(b"\xc2\x85", b"\\u0085")
+    return data
+
+
 def _timestamp(value: Any) -> str:
     nanos: int = value.nanos
     if not 0 <= nanos < NANOS:

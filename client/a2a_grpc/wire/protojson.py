@@ -5,7 +5,7 @@ value, within one field; `_nesting` says exactly how, and what else bounds it.
 """
 
 from a2a_grpc.wire._decode import from_dict, loads
-from a2a_grpc.wire._encode import dumps, to_dict
+from a2a_grpc.wire._encode import dumps, one_line, to_dict
 from a2a_grpc.wire._json import DuplicateKeys, parse
 from a2a_grpc.wire._nesting import DEFAULT_NESTING, check_nesting, fault
 
@@ -17,6 +17,7 @@ __all__ = [
     "fault",
     "from_dict",
     "loads",
+    "one_line",
     "parse",
     "to_dict",
 ]

@@ -78,7 +78,8 @@ class Courier:
         self, config: a2a_pb2.TaskPushNotificationConfig, destination: Destination, event: Event
     ) -> Failure | None:
         """POST `event`; None where the receiver has taken it (any 2xx)."""
-        body = protojson.dumps(event.response)
+        # As it stands in a stream.
+        body = protojson.one_line(protojson.dumps(event.response))
         headers = self._headers(config, destination, event, body)
         status = 0
         retry_after = None

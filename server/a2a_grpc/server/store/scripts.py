@@ -91,7 +91,7 @@ local function retain(purge, row, ttl, due, push)
   redis.call('ZADD', purge, due, row)
   redis.call('PEXPIRE', KEYS[1], ttl + 3600000)
   redis.call('PEXPIRE', KEYS[2], ttl + 3600000)
-  redis.call('PEXPIRE', push, ttl + 3600000)
+  if push then redis.call('PEXPIRE', push, ttl + 3600000) end
 end
 """
 
@@ -310,7 +310,7 @@ if ARGV[8] == '1' then
   redis.call('SREM', KEYS[9], ARGV[1])
 end
 redis.call('HSET', KEYS[1], unpack(fields))
-if ARGV[9] ~= '' then retain(KEYS[10], ARGV[15], tonumber(ARGV[9]), ARGV[10], KEYS[11]) end
+if ARGV[9] ~= '' then retain(KEYS[10], ARGV[15], tonumber(ARGV[9]), ARGV[10], task[8] and KEYS[11]) end
 if task[8] and seq > before then announce(KEYS[11], KEYS[12], ARGV[1]) end
 return {'OK', before + 1, task[6] or '', task[7]}
 """,
@@ -341,7 +341,7 @@ reindex(ARGV[1], ARGV[4])
 dequeue(KEYS[9], KEYS[10], ARGV[1], caller_of(task[6], task[7]))
 redis.call('ZREM', KEYS[11], ARGV[1])
 redis.call('SREM', KEYS[13], ARGV[1])
-retain(KEYS[12], ARGV[12], tonumber(ARGV[8]), ARGV[9], KEYS[14])
+retain(KEYS[12], ARGV[12], tonumber(ARGV[8]), ARGV[9], task[8] and KEYS[14])
 if task[8] then announce(KEYS[14], KEYS[15], ARGV[1]) end
 return {'CANCELED', seq}
 """,

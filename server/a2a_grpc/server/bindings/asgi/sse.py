@@ -21,6 +21,7 @@ from a2a_grpc.server.bindings.asgi.exchange import Exchange
 from a2a_grpc.server.bindings.asgi.types import Header
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.wire.errors import A2AError, InternalError, UnavailableError
+from a2a_grpc.wire.protojson import one_line
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class EventStream:
             if not self._exchange.responded:
                 await self._fail(failure)
                 return
-            await self._write(b"event: error\ndata: %b\n\n" % _one_line(self._encode_error(failure)))
+            await self._write(b"event: error\ndata: %b\n\n" % one_line(self._encode_error(failure)))
         elif not self._exchange.responded:
             await self._exchange.start(200, stream_headers())
         await self._exchange.send({"type": "http.response.body", "body": b""})
@@ -147,20 +148,8 @@ class EventStream:
 
 
 def _frame(seq: int, data: bytes) -> bytes:
-    data = _one_line(data)
+    data = one_line(data)
     return b"id: %d\ndata: %b\n\n" % (seq, data) if seq > 0 else b"data: %b\n\n" % data
-
-
-def _one_line(data: bytes) -> bytes:
-    """JSON in which nothing is left that some reader takes for the end of a line.
-
-    In event streams only CR and LF end a line, which JSON never holds as they are. But clients cut text into lines by
-    the rules of Unicode, httpx and with it the official SDK among them: U+0085, U+2028 and U+2029 are escaped.
-    """
-    if b"\xe2\x80" in data or b"\xc2\x85" in data:
-        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-        data = data.replace(b"\xc2\x85", b"\\u0085")
-    return data
 
 
 def _shutting_down() -> UnavailableError:
