@@ -104,6 +104,8 @@ class CallError(Exception):
     metadata: dict[str, str] = field(default_factory=dict)
     violations: dict[str, str] = field(default_factory=dict)
     """Field paths in the spelling of the binding, and what is wrong with each."""
+    quotas: dict[str, str] = field(default_factory=dict)
+    """Limits that are reached, and what each is."""
     retry_after: float | None = None
     """Seconds."""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -425,6 +427,8 @@ def _add_details(failure: CallError, details: list[dict[str, Any]], *, snake: bo
                 assert snake or not any("_" in key for key in message.metadata), "5.5: camelCase"
             case error_details_pb2.RetryInfo():
                 failure.retry_after = message.retry_delay.ToMilliseconds() / 1000
+            case error_details_pb2.QuotaFailure():
+                failure.quotas = {item.subject: item.description for item in message.violations}
             case error_details_pb2.BadRequest():
                 failure.violations = {item.field: item.description for item in message.field_violations}
                 assert snake or not any("_" in path for path in failure.violations), "5.5: camelCase"

@@ -222,7 +222,12 @@ class AgentsFile:
         try:
             return model.model_validate(value)
         except ValidationError as error:
-            for details in error.errors(include_url=False, include_input=False, include_context=False):
+            found = error.errors(include_url=False, include_input=False, include_context=False)
+            for details in found:
+                within = len(details["loc"])
+                if any(len(other["loc"]) > within and other["loc"][:within] == details["loc"] for other in found):
+                    # Its parts say what is wrong; that there are none left that are right says nothing.
+                    continue
                 place: Where = (*where, *details["loc"])
                 if details["type"] == "extra_forbidden":
                     known = _known(model, details["loc"][:-1])
