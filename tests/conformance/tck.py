@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.tck_expectations import PROFILES, Verdict, judge, load_expectations, read_results
+from tests.push.config import LOCAL
 from tests.support.replica import replica
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ async def run_profile(profile: str, kit: Path, python: Path) -> Path:
     report, log = WORK / f"{profile}.xml", WORK / f"{profile}.log"
     report.unlink(missing_ok=True)
     # The kit sends the same messageId many times and means a new message each time.
-    async with replica(agent=f"tests.conformance.agent:{profile}", env={"A2A_DEDUPE_TTL": "0"}) as server:
+    async with replica(agent=f"tests.conformance.agent:{profile}", env={**LOCAL, "A2A_DEDUPE_TTL": "0"}) as server:
         command = [str(python), "-m", "pytest", "tests/compatibility", f"--sut-host={server.http_url}"]
         command += ["-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report}"]
         if profile in SELECTION:
