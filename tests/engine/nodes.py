@@ -1,7 +1,7 @@
 """A replica in this process: an engine with its store and its tail, and the operations on top of them."""
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Container
 from typing import Any
 
 from a2a_grpc.pb import a2a_pb2
@@ -128,9 +128,13 @@ async def open_node(
     snapshot_events: int = 256,
     max_attempts: int = 3,
     lease_ttl: float = 4.0,
+    tenants: Container[str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Node]:
-    """A replica on the store at `url` that serves `agent` (or an agent of one function) and claims what waits."""
+    """A replica on the store at `url` that serves `agent` (or an agent of one function) and claims what waits.
+
+    `tenants`: those that it serves; None: all.
+    """
     served = agent if isinstance(agent, Agent) else agent_of(agent)
     async with open_store(url, f"{replica}-{ids.new_id()[:8]}", **settings) as store:
         tail = LogTail(
@@ -142,7 +146,7 @@ async def open_node(
             patience=30.0,
         )
         engine = Engine(
-            lambda _: served,
+            lambda tenant: served if tenants is None or tenant in tenants else None,
             store,
             tail,
             DeadLetters(store, ttl=DAY),

@@ -16,6 +16,7 @@ from a2a_grpc.wire.errors import (
     InternalError,
     InvalidArgumentError,
     MethodNotAllowedError,
+    QuotaExceededError,
     TaskNotFoundError,
     UnavailableError,
     Violation,
@@ -314,3 +315,19 @@ def test_allowed_methods_travel_with_the_error() -> None:
     error = MethodNotAllowedError("No.", metadata={"allow": "GET, POST"})
     assert error.allowed == ("GET", "POST")
     assert MethodNotAllowedError("No.").allowed == ()
+
+
+def test_limits_that_are_reached_are_named_in_every_form() -> None:
+    """google.rpc.QuotaFailure beside RetryInfo; subjects are data and keep their spelling."""
+    sent = QuotaExceededError("Slow down.", quotas=[Violation("caller:rate:send_all", "5 a second.")], retry_after=0.25)
+    status = to_status(sent)
+    failure = error_details_pb2.QuotaFailure()
+    assert [detail.Unpack(failure) for detail in status.details] == [False, False, True]
+    assert [(one.subject, one.description) for one in failure.violations] == [("caller:rate:send_all", "5 a second.")]
+    for back in (
+        from_status(status),
+        from_error_body(429, json.loads(json.dumps(error_body(sent)))),
+        from_jsonrpc_error(json.loads(json.dumps(jsonrpc_error(sent)))),
+    ):
+        assert back.kind == sent.kind
+        assert (back.quotas, back.retry_after) == (sent.quotas, 0.25)
