@@ -1,6 +1,7 @@
 """Issuers, services that trust them, and callers over every binding."""
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ AGENT = "tests.auth.agent:agent"
 PERMISSION_DENIED = Row("PERMISSION_DENIED", "PERMISSION_DENIED", 403, -32011)
 
 Connect = Callable[..., Any]
+Everywhere = Callable[..., Any]
 
 
 @contextlib.contextmanager
@@ -54,12 +56,12 @@ def binding(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def connect(binding: str) -> AsyncIterator[Connect]:
-    """Makes callers over the binding of the test, with a token, a key, a tenant, and other headers or metadata."""
+async def connect_over() -> AsyncIterator[Connect]:
+    """Makes callers over a binding, with a token, a key, a tenant, and other headers or metadata."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connected(
-            service: Replica, *, token: str = "", key: str = "", tenant: str = "", **parameters: str
+            binding: str, service: Replica, *, token: str = "", key: str = "", tenant: str = "", **parameters: str
         ) -> Caller:
             given: dict[str, str] = {**VERSION, **{name.replace("_", "-"): value for name, value in parameters.items()}}
             if token:
@@ -69,6 +71,22 @@ async def connect(binding: str) -> AsyncIterator[Connect]:
             return await stack.enter_async_context(CALLERS[binding](service, given, tenant))
 
         yield connected
+
+
+@pytest.fixture
+def connect(binding: str, connect_over: Connect) -> Connect:
+    """Makes callers over the binding of the test."""
+    return functools.partial(connect_over, binding)
+
+
+@pytest.fixture
+def everywhere(connect_over: Connect) -> Everywhere:
+    """Makes three callers, one over each binding."""
+
+    async def connected(service: Replica, **how: str) -> list[Caller]:
+        return [await connect_over(binding, service, **how) for binding in BINDINGS]
+
+    return connected
 
 
 def challenges(failure: CallError) -> str:

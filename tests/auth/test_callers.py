@@ -8,12 +8,14 @@ import httpx
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
-from tests.auth.conftest import API_KEYS, PERMISSION_DENIED, Connect, challenges, serving, trusting
+from tests.auth.conftest import API_KEYS, PERMISSION_DENIED, Connect, Everywhere, challenges, serving, trusting
 from tests.auth.issuer import AUDIENCE, Issuer, issuing, private_key
 from tests.conformance.callers import KEYS, OPERATIONS, CallError, refused, say
 from tests.conformance.expected import TASK_NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE
 from tests.conformance.test_versions import valid_request
 from tests.support.replica import Replica
+from tests.support.servers import fresh_store_server
+from tests.support.waiting import wait_until
 
 VERSION = {"a2a-version": "1.0"}
 
@@ -165,144 +167,175 @@ async def test_the_extended_card_is_for_callers_with_credentials(
         assert isinstance(card, pb.AgentCard) and set(card.security_schemes) == {"bearer", "apiKey"}
 
 
-async def test_an_issuer_that_is_down_keeps_nobody_else_out(connect: Connect) -> None:
+@pytest.fixture(scope="module")
+def combined(issuer: Issuer) -> Iterator[Replica]:
+    with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_SECURITY="bearer(tasks)+apiKey")) as one:
+        yield one
+
+
+async def test_schemes_that_go_together(connect: Connect, combined: Replica, issuer: Issuer) -> None:
+    """A token and a key, and who calls is who the token says."""
+    service = combined
+    token = issuer.token(scope="tasks")
+    for credentials in ({"token": token}, {"key": KEYS["alice"]}, {"token": token, "key": "wrong"}):
+        failure = await refused(UNAUTHENTICATED, (await connect(service, **credentials)).get("unknown"))
+        assert failure.metadata["schemes"] == "bearer(tasks)+apiKey"
+    task = await (await connect(service, token=token, key=KEYS["alice"])).task("ask")
+    assert (await (await connect(service, token=token, key=KEYS["bob"])).get(task.id)).id == task.id
+    short = await connect(service, token=issuer.token(), key=KEYS["alice"])
+    await refused(PERMISSION_DENIED, short.get(task.id))
+
+
+@pytest.fixture(scope="module")
+def scoped(issuer: Issuer) -> Iterator[Replica]:
+    with serving("tests.auth.scoped_agent:agent", **trusting(issuer, A2A_API_KEYS=API_KEYS)) as one:
+        yield one
+
+
+async def test_a_skill_may_want_more_than_the_agent(connect: Connect, scoped: Replica, issuer: Issuer) -> None:
+    service = scoped
+    card = card_of(service)
+    assert card["skills"][1]["securityRequirements"] == [{"schemes": {"bearer": {"list": ["publish"]}}}]
+    plain, may, by_key, with_both = (
+        await connect(service, token=issuer.token()),
+        await connect(service, token=issuer.token(scope="publish")),
+        await connect(service, key=KEYS["alice"]),
+        await connect(service, token=issuer.token(), key=KEYS["alice"]),
+    )
+    for caller in (plain, may, by_key):
+        assert (await caller.task("echo hello")).artifacts
+    assert (await may.task("publish hello")).artifacts
+    failure = await refused(PERMISSION_DENIED, plain.task("publish hello"))
+    assert challenges(failure) == 'Bearer error="insufficient_scope", scope="publish"'
+    failure = await refused(UNAUTHENTICATED, by_key.task("publish hello"))
+    assert challenges(failure) == "Bearer"
+    assert failure.metadata["schemes"] == "bearer(publish)"
+    for caller in (plain, by_key):
+        failure = await refused(UNAUTHENTICATED, caller.task("both hello"))
+        assert challenges(failure) == 'Bearer, ApiKey header="x-api-key"'
+    assert (await with_both.task("both hello")).artifacts
+
+
+@pytest.fixture(scope="module", params=["query", "cookie"])
+def located(request: pytest.FixtureRequest) -> Iterator[tuple[str, Replica]]:
+    with serving(A2A_API_KEYS=API_KEYS, A2A_API_KEY_IN=request.param, A2A_API_KEY_NAME="api-key") as one:
+        yield request.param, one
+
+
+async def test_a_key_in_the_query_or_in_a_cookie(located: tuple[str, Replica], connect: Connect, binding: str) -> None:
+    """Over gRPC there are neither, and the key is metadata."""
+    location, service = located
+    card = card_of(service)
+    scheme = card["securitySchemes"]["apiKey"]["apiKeySecurityScheme"]
+    assert (scheme["location"], scheme["name"]) == (location, "api-key")
+    for key, row in ((KEYS["alice"], TASK_NOT_FOUND), ("wrong", UNAUTHENTICATED)):
+        if binding == "GRPC":
+            await refused(row, (await connect(service, api_key=key)).get("unknown"))
+            continue
+        cookies = {"cookie": f"a=b; api-key={key}; c"} if location == "cookie" else {}
+        query = {"api-key": key} if location == "query" else {}
+        async with httpx.AsyncClient(base_url=service.http_url, headers=VERSION | cookies, trust_env=False) as http:
+            if binding == "JSONRPC":
+                body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "unknown"}}
+                answer = await http.post("/", params=query, json=body)
+                assert answer.json()["error"]["code"] == row.jsonrpc
+            else:
+                assert (await http.get("/tasks/unknown", params=query)).status_code == row.http
+    if binding != "GRPC":
+        elsewhere = await connect(service, api_key=KEYS["alice"])
+        await refused(UNAUTHENTICATED, elsewhere.get("unknown"))
+    assert all(key not in service.log() for key in KEYS.values())
+
+
+@pytest.fixture(scope="module")
+def by_claim(issuer: Issuer) -> Iterator[Replica]:
+    with serving(**trusting(issuer, A2A_OWNER="claim:org")) as one:
+        yield one
+
+
+async def test_whose_a_task_is_can_be_what_a_claim_says(connect: Connect, by_claim: Replica, issuer: Issuer) -> None:
+    service = by_claim
+    people: dict[str, Any] = {"alice": "acme", "bob": "acme", "mallory": "evil", "eve": ["acme"]}
+    alice, bob, mallory, listed = [
+        await connect(service, token=issuer.token(sub=sub, org=org)) for sub, org in people.items()
+    ]
+    task = await alice.task("ask")
+    for friend in (bob, listed):
+        assert (await friend.get(task.id)).id == task.id
+        assert task.id in [listed.id for listed in (await friend.page()).tasks]
+    await refused(TASK_NOT_FOUND, mallory.get(task.id))
+    for org in (None, "", 7, ["acme", "evil"], {"acme": 1}, "x" * 300):
+        nobody = await connect(service, token=issuer.token(org=org))
+        failure = await refused(PERMISSION_DENIED, nobody.get(task.id))
+        assert failure.metadata["claim"] == "org"
+
+
+@pytest.fixture(scope="module")
+def by_tenant(issuer: Issuer) -> Iterator[Replica]:
+    with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_OWNER="tenant")) as one:
+        yield one
+
+
+async def test_whose_a_task_is_can_be_the_tenants(connect: Connect, by_tenant: Replica, issuer: Issuer) -> None:
+    service = by_tenant
+    alice = await connect(service, token=issuer.token(), tenant="one")
+    task = await alice.task("ask")
+    bob = await connect(service, key=KEYS["bob"], tenant="one")
+    assert (await bob.get(task.id)).id == task.id
+    await refused(TASK_NOT_FOUND, (await connect(service, key=KEYS["bob"], tenant="two")).get(task.id))
+
+
+async def test_an_issuer_that_is_down_keeps_nobody_else_out(everywhere: Everywhere) -> None:
     """A token that cannot be checked is UNAVAILABLE; keys go on, and so do tokens once the issuer is back."""
     with issuing() as issuer:
         issuer.status = 503
         with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS)) as service:
-            caller = await connect(service, token=issuer.token())
-            failure = await refused(UNAVAILABLE, caller.get("unknown"))
-            assert failure.retry_after
-            await refused(TASK_NOT_FOUND, (await connect(service, key=KEYS["alice"])).get("unknown"))
-            await refused(UNAUTHENTICATED, (await connect(service)).get("unknown"))
+            callers = await everywhere(service, token=issuer.token())
+            for caller in callers:
+                failure = await refused(UNAVAILABLE, caller.get("unknown"))
+                assert failure.retry_after
+            for caller in await everywhere(service, key=KEYS["alice"]):
+                await refused(TASK_NOT_FOUND, caller.get("unknown"))
+            for caller in await everywhere(service):
+                await refused(UNAUTHENTICATED, caller.get("unknown"))
             issuer.status = 200
-            async with asyncio.timeout(10):
-                while True:
-                    with pytest.raises(CallError) as caught:
-                        await caller.get("unknown")
-                    if caught.value.is_of(TASK_NOT_FOUND):
-                        break
-                    await asyncio.sleep(0.1)
+
+            async def back() -> bool:
+                with pytest.raises(CallError) as caught:
+                    await callers[0].get("unknown")
+                return caught.value.is_of(TASK_NOT_FOUND)
+
+            await wait_until(back, "tokens are checked again", timeout=10)
 
 
-async def test_keys_are_rotated_without_a_refusal(connect: Connect) -> None:
+async def test_keys_are_rotated_without_a_refusal(everywhere: Everywhere) -> None:
     """OpenID Connect: the key is found by discovery, and the next one as soon as it signs."""
     with (
         issuing() as issuer,
         serving(A2A_OIDC_ISSUER=issuer.url, A2A_JWT_AUDIENCE=AUDIENCE) as service,
     ):
-        card = card_of(service)
-        scheme = card["securitySchemes"]["openIdConnect"]["openIdConnectSecurityScheme"]
+        scheme = card_of(service)["securitySchemes"]["openIdConnect"]["openIdConnectSecurityScheme"]
         assert scheme["openIdConnectUrl"] == f"{issuer.url}/.well-known/openid-configuration"
-        await refused(TASK_NOT_FOUND, (await connect(service, token=issuer.token())).get("unknown"))
+        for caller in await everywhere(service, token=issuer.token()):
+            await refused(TASK_NOT_FOUND, caller.get("unknown"))
         issuer.rotate("two")
-        await refused(TASK_NOT_FOUND, (await connect(service, token=issuer.token("two"))).get("unknown"))
-        await refused(UNAUTHENTICATED, (await connect(service, token=issuer.token())).get("unknown"))
+        for caller in await everywhere(service, token=issuer.token("two")):
+            await refused(TASK_NOT_FOUND, caller.get("unknown"))
+        for caller in await everywhere(service, token=issuer.token()):
+            await refused(UNAUTHENTICATED, caller.get("unknown"))
 
 
-async def test_schemes_that_go_together(connect: Connect, issuer: Issuer) -> None:
-    """A token and a key, and who calls is who the token says."""
-    env = trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_SECURITY="bearer(tasks)+apiKey")
-    with serving(**env) as service:
-        token = issuer.token(scope="tasks")
-        for credentials in ({"token": token}, {"key": KEYS["alice"]}, {"token": token, "key": "wrong"}):
-            failure = await refused(UNAUTHENTICATED, (await connect(service, **credentials)).get("unknown"))
-            assert failure.metadata["schemes"] == "bearer(tasks)+apiKey"
-        task = await (await connect(service, token=token, key=KEYS["alice"])).task("ask")
-        assert (await (await connect(service, token=token, key=KEYS["bob"])).get(task.id)).id == task.id
-        short = await connect(service, token=issuer.token(), key=KEYS["alice"])
-        await refused(PERMISSION_DENIED, short.get(task.id))
-
-
-async def test_a_skill_may_want_more_than_the_agent(connect: Connect, issuer: Issuer) -> None:
-    with serving("tests.auth.scoped_agent:agent", **trusting(issuer, A2A_API_KEYS=API_KEYS)) as service:
-        card = card_of(service)
-        assert card["skills"][1]["securityRequirements"] == [{"schemes": {"bearer": {"list": ["publish"]}}}]
-        plain, may, by_key, with_both = (
-            await connect(service, token=issuer.token()),
-            await connect(service, token=issuer.token(scope="publish")),
-            await connect(service, key=KEYS["alice"]),
-            await connect(service, token=issuer.token(), key=KEYS["alice"]),
-        )
-        for caller in (plain, may, by_key):
-            assert (await caller.task("echo hello")).artifacts
-        assert (await may.task("publish hello")).artifacts
-        failure = await refused(PERMISSION_DENIED, plain.task("publish hello"))
-        assert challenges(failure) == 'Bearer error="insufficient_scope", scope="publish"'
-        failure = await refused(UNAUTHENTICATED, by_key.task("publish hello"))
-        assert challenges(failure) == "Bearer"
-        assert failure.metadata["schemes"] == "bearer(publish)"
-        for caller in (plain, by_key):
-            failure = await refused(UNAUTHENTICATED, caller.task("both hello"))
-            assert challenges(failure) == 'Bearer, ApiKey header="x-api-key"'
-        assert (await with_both.task("both hello")).artifacts
-
-
-@pytest.mark.parametrize("location", ["query", "cookie"])
-async def test_a_key_in_the_query_or_in_a_cookie(location: str, connect: Connect, binding: str) -> None:
-    """Over gRPC there are neither, and the key is metadata."""
-    with serving(A2A_API_KEYS=API_KEYS, A2A_API_KEY_IN=location, A2A_API_KEY_NAME="api-key") as service:
-        card = card_of(service)
-        scheme = card["securitySchemes"]["apiKey"]["apiKeySecurityScheme"]
-        assert (scheme["location"], scheme["name"]) == (location, "api-key")
-        for key, row in ((KEYS["alice"], TASK_NOT_FOUND), ("wrong", UNAUTHENTICATED)):
-            if binding == "GRPC":
-                await refused(row, (await connect(service, api_key=key)).get("unknown"))
-                continue
-            cookies = {"cookie": f"a=b; api-key={key}; c"} if location == "cookie" else {}
-            query = {"api-key": key} if location == "query" else {}
-            async with httpx.AsyncClient(base_url=service.http_url, headers=VERSION | cookies, trust_env=False) as http:
-                if binding == "JSONRPC":
-                    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "unknown"}}
-                    answer = await http.post("/", params=query, json=body)
-                    assert answer.json()["error"]["code"] == row.jsonrpc
-                else:
-                    assert (await http.get("/tasks/unknown", params=query)).status_code == row.http
-        if binding != "GRPC":
-            elsewhere = await connect(service, api_key=KEYS["alice"])
-            await refused(UNAUTHENTICATED, elsewhere.get("unknown"))
-        assert all(key not in service.log() for key in KEYS.values())
-
-
-async def test_whose_a_task_is_can_be_what_a_claim_says(connect: Connect, issuer: Issuer) -> None:
-    with serving(**trusting(issuer, A2A_OWNER="claim:org")) as service:
-        people: dict[str, Any] = {"alice": "acme", "bob": "acme", "mallory": "evil", "eve": ["acme"]}
-        alice, bob, mallory, listed = [
-            await connect(service, token=issuer.token(sub=sub, org=org)) for sub, org in people.items()
-        ]
-        task = await alice.task("ask")
-        for friend in (bob, listed):
-            assert (await friend.get(task.id)).id == task.id
-            assert (await friend.page()).total_size == 1
-        await refused(TASK_NOT_FOUND, mallory.get(task.id))
-        for org in (None, "", 7, ["acme", "evil"], {"acme": 1}, "x" * 300):
-            nobody = await connect(service, token=issuer.token(org=org))
-            failure = await refused(PERMISSION_DENIED, nobody.get(task.id))
-            assert failure.metadata["claim"] == "org"
-
-
-async def test_whose_a_task_is_can_be_the_tenants(connect: Connect, issuer: Issuer) -> None:
-    with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_OWNER="tenant")) as service:
-        alice = await connect(service, token=issuer.token(), tenant="one")
-        task = await alice.task("ask")
-        bob = await connect(service, key=KEYS["bob"], tenant="one")
-        assert (await bob.get(task.id)).id == task.id
-        await refused(TASK_NOT_FOUND, (await connect(service, key=KEYS["bob"], tenant="two")).get(task.id))
-
-
-async def test_b087_tasks_of_the_anonymous_stay_theirs(connect: Connect, issuer: Issuer) -> None:
+async def test_b087_tasks_of_the_anonymous_stay_theirs(everywhere: Everywhere, issuer: Issuer) -> None:
     """Auth is switched on over a store with anonymous tasks: no rule and no credentials open them."""
-    with serving() as before:
-        store = before._env["A2A_DATA_DIR"]
-        anonymous = await connect(before)
-        task = await anonymous.task("ask", context_id="shared")
-        before.kill()
+    with fresh_store_server() as store, serving(redis_url=store.url) as before:
+        task = await (await everywhere(before))[0].task("ask", context_id="shared")
         for owner in ("caller", "tenant", "claim:org"):
-            with serving(**trusting(issuer, A2A_OWNER=owner, A2A_DATA_DIR=store)) as after:
-                bob = await connect(after, token=issuer.token(sub="bob", org="acme"))
-                await refused(TASK_NOT_FOUND, bob.get(task.id))
-                await refused(TASK_NOT_FOUND, bob.cancel(task.id))
-                assert (await bob.page(context_id="shared")).total_size == 0
-                await refused(UNAUTHENTICATED, (await connect(after)).get(task.id))
-        with serving(A2A_DATA_DIR=store) as again:
-            assert (await (await connect(again)).get(task.id)).id == task.id
+            with serving(redis_url=store.url, **trusting(issuer, A2A_OWNER=owner)) as after:
+                for bob in await everywhere(after, token=issuer.token(sub="bob", org="acme")):
+                    await refused(TASK_NOT_FOUND, bob.get(task.id))
+                    await refused(TASK_NOT_FOUND, bob.cancel(task.id))
+                    assert (await bob.page(context_id="shared")).total_size == 0
+                for nobody in await everywhere(after):
+                    await refused(UNAUTHENTICATED, nobody.get(task.id))
+        for anonymous in await everywhere(before):
+            assert (await anonymous.get(task.id)).id == task.id

@@ -120,7 +120,7 @@ class Tokens:
         if issuer is None:
             raise _refusal("The token is of an issuer that is not trusted here.")
         algorithm, kid = header.get("alg"), header.get("kid", "")
-        if algorithm not in issuer.algorithms:
+        if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
             raise _refusal(f"The token is signed with {excerpt(str(algorithm), 16)}, which is not accepted.")
         if "crit" in header or header.get("b64") is False or str(header.get("typ", "JWT")).lower() not in _TYPES:
             raise _refusal("The header of the token asks for what is not supported.")
