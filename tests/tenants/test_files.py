@@ -143,6 +143,8 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("agents: &a\n  x: *a", ": line 1: this holds itself"),
         (f"agents:\n  a: {RED}\n  a: {RED}", ", line 3: agents.a: stands here twice, in line 2 too"),
         ("agents:\n  a: 3", ", line 2: agents.a: must be MODULE:ATTR, or hold agent, card, auth and limits"),
+        (f"agents:\n  a:\n    agent: {RED}\n    limits: {{tenant: {{tasks: 3}}}}",
+         ", line 4: agents.a.limits.tenant.tasks: there is no such key here; there are rates, calls, streams"),
         (f"agents:\n  a:\n    agent: {RED}\n    auth: nobody",
          ", line 4: agents.a.auth: must be `anonymous`, or hold the schemes of authentication"),
         (f"agents:\n  a: {{agent: {RED}, auth: {{api_keys: {{keys: {{alice: secret}}}}}}}}",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_args
@@ -27,7 +27,7 @@ _OURS: Final = {
     "supported_interfaces": "the addresses come from A2A_PUBLIC_GRPC_ADDR and A2A_PUBLIC_HTTP_URL",
     "security_schemes": "the schemes come from auth",
     "security_requirements": "what is required comes from auth.security",
-    "signatures": "the service signs with A2A_SIGNING_KEY_FILES",
+    "signatures": "the service signs with A2A_SIGNING_KEYS",
     "skills": "the agent's code declares its skills",
     "capabilities": "they come from the agent's code and from the settings",
 }
@@ -57,34 +57,43 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 Rates = Mapping[Group, Annotated[RateConfig, BeforeValidator(_rate)]]
 
 
-class CallerLimitsConfig(_Part):
-    """Limits of one caller; 0 means none, and what is not there is as the settings say."""
+class QuotaConfig(_Part):
+    """Limits of all callers together; 0 means none, and what is not there is as the settings say."""
 
     rates: Rates | None = None
     calls: Count | None = None
     streams: Count | None = None
-    tasks: Count | None = None
 
     def over(self, base: Quota) -> Quota:
         """These limits, with those of `base` where they say nothing."""
-
-        def count(given: int | None, otherwise: int | None) -> int | None:
-            return otherwise if given is None else given or None
-
-        return Quota(
+        return replace(
+            base,
             rates=base.rates if self.rates is None else {group: rate.rate_of() for group, rate in self.rates.items()},
-            calls=count(self.calls, base.calls),
-            streams=count(self.streams, base.streams),
-            tasks=count(self.tasks, base.tasks),
+            calls=_count(self.calls, base.calls),
+            streams=_count(self.streams, base.streams),
         )
+
+
+class CallerQuotaConfig(QuotaConfig):
+    """Limits of one caller."""
+
+    tasks: Count | None = None
+
+    def over(self, base: Quota) -> Quota:
+        """See QuotaConfig."""
+        return replace(super().over(base), tasks=_count(self.tasks, base.tasks))
+
+
+def _count(given: int | None, otherwise: int | None) -> int | None:
+    return otherwise if given is None else given or None
 
 
 class LimitsConfig(_Part):
     """Limits of one tenant."""
 
     max_message_bytes: Annotated[int, Field(ge=1024, le=2**31 - 1)] | None = None
-    caller: CallerLimitsConfig = CallerLimitsConfig()
-    tenant: CallerLimitsConfig = CallerLimitsConfig()
+    caller: CallerQuotaConfig = CallerQuotaConfig()
+    tenant: QuotaConfig = QuotaConfig()
 
     def over(self, base: HostLimits) -> HostLimits:
         """These limits, with those of `base` where they say nothing."""
