@@ -17,7 +17,9 @@ from a2a_grpc.wire.errors import (
     A2AError,
     InvalidArgumentError,
     PermissionDeniedError,
+    QuotaExceededError,
     ResourceExhaustedError,
+    RouteNotFoundError,
     TaskNotFoundError,
     UnauthenticatedError,
     Violation,
@@ -273,7 +275,8 @@ async def test_every_error_has_its_code(error: type[A2AError]) -> None:
     code, _, answer = await ask(json.dumps(GET_TASK).encode(), ScriptedHandler(raising(error("Something is wrong."))))
     found = json.loads(answer)
 
-    assert code == (error.kind.http if error.kind.http in own_status else 200)
+    has_own = error.kind.http in own_status or error is RouteNotFoundError
+    assert code == (error.kind.http if has_own else 200)
     # The body of who is not let in is not even read.
     assert found["id"] == (None if error.kind.http in {401, 403} else 1)
     assert found["error"]["message"] == "Something is wrong."
@@ -282,6 +285,17 @@ async def test_every_error_has_its_code(error: type[A2AError]) -> None:
     else:
         assert found["error"]["code"] == error.kind.jsonrpc
         assert found["error"]["data"][0]["reason"] == error.kind.reason
+
+
+async def test_a_limit_that_is_reached_is_429() -> None:
+    """As a status for clients and proxies that wait; the error says which limit, and the id whose call it was."""
+    error = QuotaExceededError("Slow down.", quotas=[Violation("caller:calls", "One.")], retry_after=1.2)
+    code, headers, answer = await ask(json.dumps(GET_TASK).encode(), ScriptedHandler(raising(error)))
+    found = json.loads(answer)
+    assert (code, headers["retry-after"], found["id"], found["error"]["code"]) == (429, "2", 1, -32016)
+    # A queue that is full is the service's trouble, not the caller's.
+    code, _, _ = await ask(json.dumps(GET_TASK).encode(), ScriptedHandler(raising(ResourceExhaustedError("Full."))))
+    assert code == 200
 
 
 async def test_missing_credentials_are_challenged() -> None:

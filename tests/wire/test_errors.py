@@ -329,5 +329,5 @@ def test_limits_that_are_reached_are_named_in_every_form() -> None:
         from_error_body(429, json.loads(json.dumps(error_body(sent)))),
         from_jsonrpc_error(json.loads(json.dumps(jsonrpc_error(sent)))),
     ):
-        assert back.kind == sent.kind
+        assert type(back) is QuotaExceededError
         assert (back.quotas, back.retry_after) == (sent.quotas, 0.25)

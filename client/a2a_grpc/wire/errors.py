@@ -349,6 +349,7 @@ def from_status(status: status_pb2.Status) -> A2AError:
                 quotas.extend(Violation(v.subject, v.description) for v in failure.violations)
         except DecodeError:
             continue
+    cls = _with_quotas(cls, quotas)
     return cls(status.message, metadata=metadata, violations=violations, retry_after=retry_after, quotas=quotas)
 
 
@@ -488,6 +489,11 @@ def _json_details(error: A2AError) -> list[dict[str, Any]]:
     return details
 
 
+def _with_quotas(cls: type[A2AError], quotas: list[Violation]) -> type[A2AError]:
+    """The two share a reason; what tells them apart is that a limit is named."""
+    return QuotaExceededError if quotas and cls is ResourceExhaustedError else cls
+
+
 def _from_json(fallback: type[A2AError], message: object, details: object) -> A2AError:
     cls = fallback
     metadata: dict[str, str] = {}
@@ -519,5 +525,6 @@ def _from_json(fallback: type[A2AError], message: object, details: object) -> A2
                 for item in (listed if isinstance(listed, list) else ())
                 if isinstance(item, dict)
             )
+    cls = _with_quotas(cls, quotas)
     text = message if isinstance(message, str) else "The server gave no message."
     return cls(text, metadata=metadata, violations=violations, retry_after=retry_after, quotas=quotas)
