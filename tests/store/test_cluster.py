@@ -128,6 +128,15 @@ async def test_a_replica_takes_over_on_request(cluster: ClusterSet) -> None:
         await written_by_many(here, there, asyncio.create_task(fail_over()))
 
 
+async def test_the_nodes_may_ask_for_a_password() -> None:
+    with cluster_set(password="secret") as cluster:
+        async with (
+            open_place(cluster.url, shards=SHARDS) as here,
+            open_store(cluster.url, "r2", shards=SHARDS) as there,
+        ):
+            await written_by_many(here, there, asyncio.create_task(asyncio.sleep(0.1)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_what_a_lost_master_held_is_served_by_its_replica(cluster: ClusterSet, stopped: bool) -> None:
