@@ -11,6 +11,7 @@ import redis
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.store import inspection as looking
 from a2a_grpc.server.store.erasing import Eraser
+from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.topology import slot_of
@@ -83,6 +84,12 @@ async def test_tasks_lie_on_all_masters_and_are_found_and_followed(cluster: Clus
         tag = f"a2a:{{{shard:x}}}:x"
         assert cluster.nodes[0].client.execute_command("CLUSTER", "KEYSLOT", tag) == slot_of(tag)  # type: ignore[no-untyped-call]
     assert all(node.client.dbsize() > 10 for node in cluster.nodes[:3])
+
+
+async def test_the_address_of_one_node_is_refused_with_what_to_write(cluster: ClusterSet) -> None:
+    with pytest.raises(StoreMisconfiguredError, match=r"A2A_REDIS_URL must begin with redis\+cluster://"):
+        async with open_store(f"redis://{cluster.nodes[1].address}", shards=SHARDS) as store:
+            await asyncio.gather(*(create(store) for _ in range(SHARDS)))
 
 
 async def test_calls_and_followers_go_with_a_slot_to_another_node(cluster: ClusterSet) -> None:
