@@ -240,6 +240,8 @@ class Engine:
             return self._accepted(known, intake)
         entry = self._new_task(intake)
         if not self._reserve(entry.task.id, leased=not message_only):
+            if self._closing:
+                raise UnavailableError("The server is shutting down; send the message again.", retry_after=_RETRY_AFTER)
             raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
         trial = Trial(partial(lookup, self._store, intake.scope), message_only=message_only)
         turn = Turn(
