@@ -51,9 +51,10 @@ class SentinelSet:
         wait_for(self._steady, "one master, the others follow it, and the sentinels know")
 
     def _steady(self) -> bool:
-        if len(self.named()) > 1:
+        named = self.named()
+        if len(named) > 1:
             return False
-        master = self.master()
+        master = next(one for one in self.servers if one.port in named)
         if master.replication().get("role") != "master":
             return False
         followers = [one.replication() for one in self.servers if one is not master]
@@ -76,13 +77,15 @@ class SentinelSet:
                 one.cont()
             else:
                 one.start()
-        wait_for(lambda: len(self.named()) == 1, "the sentinels agree")
-        master = self.master()
-        for one in self.replicas():
-            if one.replication().get("role") == "master":
+        wait_for(self._reunited, "one master, the others follow it, and the sentinels know", 60)
+
+    def _reunited(self) -> bool:
+        named = self.named()
+        for one in self.servers:
+            if len(named) == 1 and one.port not in named and one.replication().get("role") == "master":
                 # The sentinels would do it, too, but not before it has claimed to be one for eight seconds.
-                one.client.replicaof("127.0.0.1", master.port)
-        self.wait_steady()
+                one.client.replicaof("127.0.0.1", *named)
+        return self._steady()
 
 
 def _text(value: object) -> str:
