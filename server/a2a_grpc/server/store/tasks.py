@@ -79,7 +79,7 @@ class TaskStore:
         self._patience = max(patience, timeout)
         self._task_ttl_ms = int(task_ttl * 1000)
         self._max_ready = max_ready
-        self._log_events = log_events
+        self.log_events = log_events
         self.nodes = open_nodes(url, timeout=timeout, replicas=store_replicas)
         self._pipeline = self.nodes.calls
         self._reads = self.nodes.reads
@@ -328,7 +328,7 @@ class TaskStore:
                 if step.terminal
                 else "",
                 step.told,
-                self._log_events,
+                self.log_events,
                 *step.entries,
             ],
             self._patience,
