@@ -146,6 +146,17 @@ async def _exclusive(turn: Turn, rest: str) -> None:
     _note(path, f"end {os.getpid()}")
 
 
+async def _block(turn: Turn, rest: str) -> None:
+    """`block MS PATH`: the first time that it is begun it keeps the whole process from doing anything else."""
+    pause, path = rest.split(" ")
+    _note(path, f"begin {os.getpid()}")
+    await turn.working()
+    await turn.flush()
+    if turn.attempt == 1:
+        time.sleep(float(pause) / 1000)  # noqa: ASYNC251 - which is the point
+    await turn.artifact("block", text=f"attempt {turn.attempt}")
+
+
 async def _effects(turn: Turn, rest: str) -> None:
     """`effects PATH`: a line with the process's id in PATH each 50 ms, for ever."""
     await turn.working()
@@ -326,6 +337,7 @@ WORDS: dict[str, Act] = {
     "number": _number,
     "listen": _listen,
     "exclusive": _exclusive,
+    "block": _block,
     "effects": _effects,
     "end": _end,
     "hooked": _hooked,

@@ -1,0 +1,77 @@
+"""B005: a turn whose process is gone, or as good as gone, is run again elsewhere, once, and everybody sees it."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cases.conftest import AGENT
+from tests.cases.reading import chunks, reached, ticks
+from tests.conformance.callers import BINDINGS, Connect, kinds, texts
+from tests.support.replica import Replica
+from tests.support.servers import fresh_store_server
+from tests.support.waiting import wait_until
+
+LEASE = 1.0
+
+
+@pytest.fixture
+def pods() -> Iterator[list[Replica]]:
+    """Two replicas on one store, named as a platform names its pods: a new process has the name of the one before."""
+    with fresh_store_server() as store, contextlib.ExitStack() as stack:
+        pods = [
+            Replica(agent=AGENT, redis_url=store.url, env={"A2A_REPLICA": f"pod-{number}", "A2A_LEASE_TTL": str(LEASE)})
+            for number in range(2)
+        ]
+        for pod in pods:
+            stack.callback(pod.close)
+            pod.start(wait=False)
+        for pod in pods:
+            pod.wait_ready()
+        yield pods
+
+
+def begun(notes: Path) -> list[str]:
+    """The process of each time that the turn was begun."""
+    return [line.split()[1] for line in notes.read_text().splitlines()]
+
+
+async def test_b005_a_killed_pod_loses_its_turn_although_it_comes_back_at_once(
+    pods: list[Replica], connect: Connect, notes: Path
+) -> None:
+    """Under the same name. The turn is run once more, and readers elsewhere, on every binding, see it to its end."""
+    one, other = [await connect(pod) for pod in pods]
+    lost = str(pods[0].pid)
+    task = await one.task(f"counted 30 100 {notes}", return_immediately=True)
+    async with contextlib.AsyncExitStack() as stack:
+        readers = [await connect(pods[1], over=over) for over in BINDINGS]
+        streams = [await stack.enter_async_context(reader.subscribe(task.id)) for reader in readers]
+        reading = [asyncio.create_task(stream.all()) for stream in streams]
+        await wait_until(lambda: begun(notes) == [lost], "the turn has begun")
+        pods[0].kill()
+        await asyncio.to_thread(pods[0].start)
+        await wait_until(lambda: len(begun(notes)) == 2, "somebody runs it again", 6 * LEASE)
+        logs = await asyncio.wait_for(asyncio.gather(*reading), 10)
+    for log in logs:
+        assert log == logs[0]
+        assert kinds(log)[-1] == "COMPLETED" and kinds(log).count("COMPLETED") == 1
+        assert chunks(log).endswith(ticks(1, 30))
+    assert texts(await other.get(task.id)) == [ticks(1, 30)]
+    assert len(begun(notes)) == 2 and lost not in begun(notes)[1:]
+
+
+async def test_b005_who_blocks_the_event_loop_for_longer_than_the_lease_loses_the_turn(
+    pods: list[Replica], connect: Connect, notes: Path
+) -> None:
+    """Nobody can tell such a process from one that is gone; when it goes on, what it writes is not heard."""
+    one, other = [await connect(pod) for pod in pods]
+    task = await one.task(f"block {4000 * LEASE:g} {notes}", return_immediately=True)
+    done = await reached(other, task.id, "COMPLETED")
+    assert texts(done) == ["attempt 2"]
+    assert begun(notes) == [str(pods[0].pid), str(pods[1].pid)]
+    # The other one is back, and runs turns again.
+    assert texts(await one.task("echo back")) == ["back"]
+    assert await one.get(task.id) == done
+    assert len(begun(notes)) == 2
