@@ -323,13 +323,15 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _reserve(self, task_id: str, *, leased: bool = True) -> bool:
-        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`.
+    def _room(self, *, leased: bool = True) -> int:
+        """How many more turns may begin here now; `leased`: only while others would notice the loss of this replica."""
+        if self._closing or (leased and not self.lease.valid):
+            return 0
+        return max(0, self._max_turns - self.running - self._reserved)
 
-        `leased`: only while others would notice the loss of this replica.
-        """
-        claim = not self._closing and self.running + self._reserved < self._max_turns
-        claim = claim and (self.lease.valid or not leased)
+    def _reserve(self, task_id: str, *, leased: bool = True) -> bool:
+        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`."""
+        claim = self._room(leased=leased) > 0
         if claim:
             self._reserved += 1
             self._placing[task_id] += 1
@@ -463,7 +465,7 @@ class Engine:
                     sweep_at = loop.time() + _SWEEP
                     await self._give_back()
                     await self._store.promote()
-                while (room := self._max_turns - self.running - self._reserved) > 0:
+                while room := self._room():
                     waiting = await self._store.waiting(room)
                     for task_id in waiting:
                         try:
