@@ -10,7 +10,7 @@ import pytest
 from tests.cases.conftest import AGENT
 from tests.cases.reading import chunks, reached, ticks
 from tests.conformance.callers import BINDINGS, Connect, kinds, texts
-from tests.support.replica import Replica
+from tests.support.replica import Pair, Replica
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
 
@@ -75,3 +75,22 @@ async def test_b005_who_blocks_the_event_loop_for_longer_than_the_lease_loses_th
     assert texts(await one.task("echo back")) == ["back"]
     assert await one.get(task.id) == done
     assert len(begun(notes)) == 2
+
+
+@pytest.mark.agent("tests.engine.lost_agent:agent")
+async def test_what_may_not_run_twice_is_not_given_back_by_a_replica_that_stops(
+    two_replicas: Pair, connect: Connect, notes: Path
+) -> None:
+    """The grace is over and the turn is not: it ends as FAILED, and a dead letter keeps what was to be done."""
+    one, other = [await connect(replica) for replica in two_replicas.replicas]
+    task = await one.task(f"once {notes} 600", return_immediately=True)
+    await wait_until(lambda: len(begun(notes)) == 1, "the turn has begun")
+    two_replicas.replicas[0].terminate()
+    assert await asyncio.to_thread(two_replicas.replicas[0].wait) == 0
+    done = await reached(other, task.id, "FAILED")
+    assert [part.text for part in done.status.message.parts] == [
+        "The service stopped before this was done, and it may not be run twice."
+    ]
+    assert len(begun(notes)) == 1
+    [letter] = two_replicas.store.client.keys(f"*:letter:{task.id}*")
+    assert two_replicas.store.client.hget(letter, "attempts") == b"1"
