@@ -75,7 +75,7 @@ async def plain_fleet(notes: Path) -> AsyncIterator[Fleet]:
 
 @contextlib.asynccontextmanager
 async def sentinel_fleet(notes: Path) -> AsyncIterator[Fleet]:
-    """Three replicas on a master with two followers, which sentinels watch, set up so that nothing acknowledged is lost.
+    """Three replicas on a master with two followers, watched by sentinels, and set up to lose nothing acknowledged.
 
     All three servers have what is acknowledged: a follower that has more than the others is no help where the sentinels
     have chosen another one already. And it is on the disk of each: a master that is back before it was replaced makes
