@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from tests.cases.conftest import AGENT
 from tests.cases.reading import chunks, reached, ticks
-from tests.conformance.callers import BINDINGS, Connect, kinds, texts
+from tests.conformance.callers import BINDINGS, CallError, Connect, kinds, texts
+from tests.conformance.expected import UNAVAILABLE
 from tests.support.replica import Pair, Replica
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
@@ -94,3 +96,35 @@ async def test_what_may_not_run_twice_is_not_given_back_by_a_replica_that_stops(
     assert len(begun(notes)) == 1
     [letter] = two_replicas.store.client.keys(f"*:letter:{task.id}*")
     assert two_replicas.store.client.hget(letter, "attempts") == b"1"
+
+
+@pytest.mark.agent("tests.engine.lost_agent:agent", A2A_STORE_PATIENCE="2")
+async def test_turns_are_given_up_when_the_store_is_away_for_longer_than_the_patience(
+    two_replicas: Pair, connect: Connect, tmp_path: Path
+) -> None:
+    """They stop, as others may have them, and are run again when it is back; what may not run twice ends as FAILED."""
+    one, other = [await connect(replica) for replica in two_replicas.replicas]
+    twice, once = tmp_path / "twice", tmp_path / "once"
+    again = await one.task(f"work {twice} 20", return_immediately=True)
+    never = await one.task(f"once {once} 20", return_immediately=True)
+    await wait_until(lambda: twice.exists() and once.exists(), "both have begun")
+    blocking = asyncio.create_task(one.task(f"work {tmp_path / 'blocking'} 20"))
+    await wait_until((tmp_path / "blocking").exists, "so has this one, for which somebody waits")
+    async with other.subscribe(again.id) as stream:
+        reading = asyncio.create_task(stream.all())
+        two_replicas.store.kill()
+        lost = time.monotonic()
+        for waiting in (blocking, reading):
+            with pytest.raises(CallError) as caught:
+                await asyncio.wait_for(waiting, 10)
+            assert caught.value.is_of(UNAVAILABLE), caught.value
+        assert 2 <= time.monotonic() - lost < 6
+    two_replicas.store.start()
+    done = await reached(other, again.id, "COMPLETED")
+    assert texts(done) == ["".join(f"{number} of attempt 2" for number in range(20))]
+    assert len(begun(twice)) == 2
+    failed = await reached(other, never.id, "FAILED")
+    assert [part.text for part in failed.status.message.parts] == [
+        "The process that ran this was lost, and it may not be run twice."
+    ]
+    assert len(begun(once)) == 1

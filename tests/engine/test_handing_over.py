@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+import time
+from typing import Any
 
 import pytest
 
-from a2a_grpc.server.agents import Turn, TurnOverError
+from a2a_grpc.server.agents import Retry, Turn, TurnOverError
 from a2a_grpc.server.core import states
 from a2a_grpc.server.core.events import Event
 from tests.engine.nodes import Node, artifacts, history, open_node, words
@@ -350,3 +352,31 @@ async def test_a_replica_that_claims_a_task_it_had_lost_stops_the_earlier_run(se
 
 async def quick(turn: Turn) -> None:
     await turn.complete("by the other one")
+
+
+async def test_a_turn_that_wants_another_attempt_waits_for_a_store_that_is_away(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it wanted is not forgotten: to be run again, and when."""
+    attempts: list[float] = []
+
+    async def agent(turn: Turn) -> None:
+        attempts.append(time.monotonic())
+        if turn.attempt == 1:
+            raise Retry("not yet", after=3)
+
+    async with open_node(server.url, agent, timeout=0.3) as node:
+        put_back = node.store.put_back
+
+        async def while_away(*arguments: Any, **named: Any) -> None:
+            monkeypatch.undo()
+            with server.frozen():
+                putting = asyncio.create_task(put_back(*arguments, **named))
+                await asyncio.wait([putting], timeout=1)
+            await putting
+
+        monkeypatch.setattr(node.store, "put_back", while_away)
+        task_id = await node.begin("go")
+        await wait_until(lambda: len(attempts) == 2, "it is run again", 10)
+        assert attempts[1] - attempts[0] > 3
+        await node.until(task_id, states.COMPLETED)

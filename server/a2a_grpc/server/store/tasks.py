@@ -395,7 +395,8 @@ class TaskStore:
     async def put_back(self, task_id: str, epoch: int, *, counted: bool = False, due_ms: int | None = None) -> None:
         """Give an unfinished turn back, to be run before all others, or not before `due_ms` (ms since 1970).
 
-        `counted`: the attempt stays one of those that the turn has.
+        `counted`: the attempt stays one of those that the turn has, which asked for the next one itself; it waits
+        through an outage of the store.
         """
         keys = self.keys_of(task_id)
         await self._pipeline.script(
@@ -409,6 +410,7 @@ class TaskStore:
                 "" if due_ms is None else due_ms,
                 keys.ready_channel,
             ],
+            self._patience if counted else None,
         )
 
     async def promote(self, count: int = 100) -> None:
