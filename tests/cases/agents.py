@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Agent, Fail, Reject, Turn
+from a2a_grpc.server.agents import Agent, Fail, Reject, Retry, Turn
 from tests.conformance.agent import BY_WORD
 
 Act = Callable[[Turn, str], Awaitable[None]]
@@ -155,6 +155,11 @@ async def _block(turn: Turn, rest: str) -> None:
     if turn.attempt == 1:
         time.sleep(float(pause) / 1000)  # noqa: ASYNC251 - which is the point
     await turn.artifact("block", text=f"attempt {turn.attempt}")
+
+
+async def _again(_: Turn, rest: str) -> None:
+    """`again MS`: wants another attempt after so long, each time."""
+    raise Retry("not yet", after=float(rest) / 1000)
 
 
 async def _effects(turn: Turn, rest: str) -> None:
@@ -338,6 +343,7 @@ WORDS: dict[str, Act] = {
     "listen": _listen,
     "exclusive": _exclusive,
     "block": _block,
+    "again": _again,
     "effects": _effects,
     "end": _end,
     "hooked": _hooked,

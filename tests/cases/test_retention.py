@@ -12,7 +12,7 @@ from tests.cases.reading import chunks, ticks
 from tests.conformance.callers import Connect, kinds, refused, say, state, texts
 from tests.conformance.expected import TASK_NOT_FOUND
 from tests.support.audit import audit
-from tests.support.replica import Pair, Replica
+from tests.support.replica import Pair
 from tests.support.replica import pair as opened
 from tests.support.servers import StoreServer
 from tests.support.waiting import wait_until
@@ -24,14 +24,14 @@ ALWAYS = {"a2a:shards", "a2a:{0}:replicas"}
 
 @pytest.fixture
 def brief() -> Iterator[Pair]:
-    """Two replicas that keep nothing for longer than a second, run few turns, and none of them twice."""
+    """Two replicas that keep nothing for longer than a second, and run few turns, each of them twice at most."""
     env = {
         "A2A_TASK_TTL": str(TTL),
         "A2A_DEDUPE_TTL": str(TTL),
         "A2A_DEAD_LETTER_TTL": str(TTL),
         "A2A_SHARDS": "4",
         "A2A_MAX_TURNS": "4",
-        "A2A_MAX_ATTEMPTS": "1",
+        "A2A_MAX_ATTEMPTS": "2",
         "A2A_LEASE_TTL": "1",
     }
     with opened(AGENT, env) as pair:
@@ -52,7 +52,13 @@ async def test_b009_what_has_ended_goes_whole_and_what_lives_stays(brief: Pair, 
             # Its message goes to another shard, mostly, than where it would begin a task.
             ended.append(await one.task("echo y", task_id=task.id))
         ended += [await one.cancel((await other.task("ask")).id) for _ in range(5)]
-        await lose_a_turn(brief.replicas[0], connect, brief.store)
+        ended += await asyncio.gather(*(one.task("again 200") for _ in range(5)))
+        await wait_until(lambda: store.keys("*:letter:*"), "those that could not be done have left a letter")
+        lost = await one.task("hang", return_immediately=True)
+        brief.replicas[0].kill()
+        await wait_until(lambda: store.exists("a2a:{0}:condemned"), "a replica is lost", 10)
+        await asyncio.to_thread(brief.replicas[0].start)
+        ended.append(await other.cancel(lost.id))
         one = await connect(brief.replicas[0])
 
         async def gone() -> bool:
@@ -67,8 +73,7 @@ async def test_b009_what_has_ended_goes_whole_and_what_lives_stays(brief: Pair, 
     assert texts(await other.task("echo z", task_id=question.id)) == ["z"]
     await wait_until(lambda: not store.keys("*:task:*"), "the last tasks are erased", 15)
     # A lost replica is remembered for a minute; let that have passed.
-    lost = store.hgetall("a2a:{0}:condemned")
-    for name, since in lost.items():
+    for name, since in store.hgetall("a2a:{0}:condemned").items():
         store.hset("a2a:{0}:condemned", name, int(since) - 60_000)
     await wait_until(lambda: not lasting(brief.store), "nothing else is left that would stay")
     assert not audit(store)
@@ -79,15 +84,6 @@ def lasting(server: StoreServer) -> list[str]:
     """The keys that stay for ever although nothing is left for which the table of `store/keys.py` would keep them."""
     names = [name.decode() for name in cast("list[bytes]", server.client.keys("*"))]
     return [name for name in names if name not in ALWAYS and server.client.pttl(name) == -1]
-
-
-async def lose_a_turn(replica: Replica, connect: Connect, server: StoreServer) -> None:
-    """Kill the replica under one, which leaves a dead letter, and start it again."""
-    task = await (await connect(replica)).task("hang", return_immediately=True)
-    assert state(task.status.state) in {"SUBMITTED", "WORKING"}
-    replica.kill()
-    await wait_until(lambda: server.client.keys("*:letter:*"), "the turn is given up", 10)
-    await asyncio.to_thread(replica.start)
 
 
 LOG, SNAPSHOT = 100, 16
