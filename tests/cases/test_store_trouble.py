@@ -65,7 +65,15 @@ async def harmed(own: Pair) -> AsyncIterator[Pair]:
         assert "Traceback" not in one.log(), one.log()
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
+# One for each way in which a store can be away; the others are like one of these, and take as long.
+PRESSING = {"gone", "standing still", "full", "read-only", "busy"}
+EACH = [
+    pytest.param(trouble, id=trouble.name, marks=() if trouble.name in PRESSING else (pytest.mark.slow,))
+    for trouble in TROUBLES
+]
+
+
+@pytest.mark.parametrize("trouble", EACH)
 async def test_b011_b103_what_runs_waits_and_callers_are_told(
     trouble: Trouble, harmed: Pair, connect: Connect, notes: Path
 ) -> None:
