@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import cast
 
 import pytest
@@ -47,12 +48,15 @@ def cluster(started: ClusterSet) -> Iterator[ClusterSet]:
     started.repair()
 
 
-async def written_by_many(here: Place, there: TaskStore, during: asyncio.Task[None], limit: float = 20) -> None:
-    """Tasks in all shards get events from `there` until `during` is done and some more; here all are seen."""
+async def written_by_many(
+    here: Place, there: TaskStore, trouble: Callable[[], Coroutine[None, None, None]], limit: float = 20
+) -> None:
+    """Tasks in all shards get events from `there` until the `trouble` is over and some more; here all are seen."""
     pens = [Pen(there, await create(there)) for _ in range(2 * SHARDS)]
     seen: list[list[int]] = [[] for _ in pens]
     followers = [asyncio.create_task(see(here, pen.stored, one)) for pen, one in zip(pens, seen, strict=True)]
     await wait_until(lambda: here.begun == len(pens), "the followers are there")
+    during = asyncio.create_task(trouble())
 
     async def write(pen: Pen) -> None:
         while not during.done():
@@ -76,7 +80,7 @@ async def test_tasks_lie_on_all_masters_and_are_found_and_followed(cluster: Clus
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(asyncio.sleep(0.1)))
+        await written_by_many(here, there, partial(asyncio.sleep, 0.1))
         page = await here.store.page(ALICE, "", 0, None, None, 100)
         assert page.total == 2 * SHARDS
     for shard in range(SHARDS):
@@ -106,7 +110,7 @@ async def test_calls_and_followers_go_with_a_slot_to_another_node(cluster: Clust
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(move()))
+        await written_by_many(here, there, move)
 
 
 def give(source: Node, target: Node, slot: int, cluster: ClusterSet) -> None:
@@ -132,7 +136,7 @@ async def test_a_replica_takes_over_on_request(cluster: ClusterSet) -> None:
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(fail_over()))
+        await written_by_many(here, there, fail_over)
 
 
 async def test_the_nodes_may_ask_for_a_password() -> None:
@@ -141,7 +145,7 @@ async def test_the_nodes_may_ask_for_a_password() -> None:
             open_place(cluster.url, shards=SHARDS) as here,
             open_store(cluster.url, "r2", shards=SHARDS) as there,
         ):
-            await written_by_many(here, there, asyncio.create_task(asyncio.sleep(0.1)))
+            await written_by_many(here, there, partial(asyncio.sleep, 0.1))
 
 
 @pytest.mark.slow
@@ -164,7 +168,7 @@ async def test_what_a_lost_master_held_is_served_by_its_replica(cluster: Cluster
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS, store_replicas=1) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(lose()), 40)
+        await written_by_many(here, there, lose, 40)
 
 
 async def test_operators_find_and_erase_what_lies_on_any_node(cluster: ClusterSet) -> None:

@@ -40,7 +40,7 @@ from a2a_grpc.server.store.registry import Registry
 log = logging.getLogger(__name__)
 
 # Seconds. A failover takes two or more, and readiness shall tell of each.
-_NOW = 1.0
+_SOON = 1.0
 _CARD_KEPT_MS = 400 * 86_400_000
 _OLDEST_SERVER = (7, 0)
 # Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it.
@@ -77,6 +77,7 @@ class TaskStore:
         self.replica = replica
         self.shards = shards
         self._patience = max(patience, timeout)
+        self._soon = min(_SOON, timeout)
         self._task_ttl_ms = int(task_ttl * 1000)
         self._max_ready = max_ready
         self.log_events = log_events
@@ -114,9 +115,11 @@ class TaskStore:
     async def ping(self) -> None:
         """See that every server of the store takes writes now."""
         await asyncio.gather(
-            self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=_NOW),
+            self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=self._soon),
             *(
-                self._pipeline.command("SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=_NOW)
+                self._pipeline.command(
+                    "SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=self._soon
+                )
                 for shard in self._one_of_each()
             ),
         )
