@@ -196,7 +196,7 @@ def test_only_what_the_log_still_has(admin: Run, two_replicas: Pair) -> None:
         return stored.task_id
 
     async def cut(store: TaskStore) -> str:
-        store._log_events = 10
+        store.log_events = 10
         return await work(store)
 
     task_id = with_store(two_replicas, cut)

@@ -68,7 +68,7 @@ async def test_callers_are_served_in_turn_whatever_each_has_sent(store: TaskStor
     flood = [(await create(store, claim=False)).task_id for _ in range(6)]
     bobs = [(await create(store, claim=False, scope=BOB)).task_id for _ in range(2)]
     late = (await create(store, claim=False, scope=CAROL)).task_id
-    served = []
+    served, dave = [], ""
     while line := await store.waiting(1):
         assert await store.claim(line[0]) is not None
         served.append(line[0])

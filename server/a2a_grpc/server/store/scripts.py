@@ -435,8 +435,8 @@ DELETE = Script(
     "delete",
     _QUEUE
     + """
--- A task is erased whole, whatever its state: `seq` and `holder` are those that the caller knows of. Its holder is woken, to
--- find that there is nothing to write to any more, and so are its followers.
+-- A task is erased whole, whatever its state: `seq` and `holder` are those that the caller knows of. Its holder is
+-- woken, to find that there is nothing to write to any more, and so are its followers.
 -- KEYS: task log held ready fair later purge index*18
 -- ARGV: id holder seq channel wake_prefix purge_row*4
 local task = redis.call('HMGET', KEYS[1], 'holder', 'tenant', 'owner')

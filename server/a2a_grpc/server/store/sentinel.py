@@ -37,7 +37,8 @@ class Sentinels:
     async def master(self) -> Endpoint:
         """Where the master is, as the sentinel with the newest knowledge says. Raises: ConnectionError."""
         try:
-            answers: list[tuple[int, Endpoint] | None] = await ask_all([asyncio.ensure_future(self._ask(asked)) for asked in self._asked])
+            asking = [asyncio.ensure_future(self._ask(asked)) for asked in self._asked]
+            answers: list[tuple[int, Endpoint] | None] = await ask_all(asking)
         except (StoreUnavailableError, RedisError) as error:
             raise ConnectionError(f"no sentinel says where the master {self._name} is: {error}") from None
         _, newest = max(answer for answer in answers if answer is not None)
