@@ -136,13 +136,19 @@ class Agent:
                     input_modes=input_modes,
                     output_modes=output_modes,
                 )
-            self.skills[id] = Skill(
+            skill = Skill(
                 card=described,
                 run=function,
                 answers=self._answers if answers is None else _answers(answers),
                 timeout=timeout,
                 attempts=self._attempts if attempts is None else _attempts(attempts),
             )
+            if skill.attempts == 1 and skill.answers is not Answers.TASK:
+                raise ValueError(
+                    f"skill {id!r}: attempts=1 needs answers='task': what begins before a task is stored begins again "
+                    "when its caller sends the message again"
+                )
+            self.skills[id] = skill
             return function
 
         return declare
