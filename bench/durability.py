@@ -7,10 +7,15 @@ A killed process is not a power cut: what it had handed to the kernel is written
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -70,14 +75,39 @@ async def lost(store: TaskStore, acknowledged: Sequence[str]) -> int:
     return gone
 
 
-async def killed_alone(appendfsync: str) -> Round:
-    """One server without replicas is killed under load and started again."""
+@contextlib.contextmanager
+def busy_disk(folder: Path) -> Iterator[None]:
+    """Inside the block something else writes to the disk of `folder`, and has it written through again and again."""
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            with (folder / "busy").open("wb") as file:
+                for _ in range(16):
+                    file.write(bytes(4 << 20))
+                file.flush()
+                os.fsync(file.fileno())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+        (folder / "busy").unlink()
+
+
+async def killed_alone(appendfsync: str, *, busy: bool) -> Round:
+    """One server without replicas is killed under load, perhaps on a `busy` disk, and started again."""
     node = Node(binary_of(REDIS), free_ports(1)[0], ("--appendonly", "yes", "--appendfsync", appendfsync, "--save", ""))
-    with contextlib.closing(node):
+    with contextlib.closing(node), contextlib.ExitStack() as stack:
         node.start()
+        if busy:
+            stack.enter_context(busy_disk(Path(tempfile.gettempdir())))
         async with open_store(f"redis://{node.address}", timeout=0.5) as store:
             writers = Writers(store)
-            await asyncio.sleep(_LOAD)
+            await asyncio.sleep(_LOAD + _LAG)
             await asyncio.to_thread(node.kill)
             await writers.stop()
             await asyncio.to_thread(node.start)
@@ -116,11 +146,9 @@ async def master_killed(servers: SentinelSet, replicas: int, behind: int) -> Rou
 
 
 def _rows(rounds: int) -> Iterator[tuple[str, list[Round]]]:
-    for appendfsync in ("everysec", "always"):
-        yield (
-            f"one server, `appendfsync {appendfsync}`, killed and started again",
-            [asyncio.run(killed_alone(appendfsync)) for _ in range(rounds)],
-        )
+    for appendfsync, busy in product(("everysec", "always"), (False, True)):
+        name = f"one server, `appendfsync {appendfsync}`{', the disk busy' if busy else ''}, killed and started again"
+        yield name, [asyncio.run(killed_alone(appendfsync, busy=busy)) for _ in range(rounds)]
     cases: Sequence[tuple[str, dict[str, Any], int, int]] = (
         ("2 replicas", {}, 0, 0),
         ("2 replicas, both cut off", {}, 0, 2),

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Agent, Fail, Reject, Turn
+from a2a_grpc.server.agents import Agent, Fail, Reject, Retry, Turn
 from tests.conformance.agent import BY_WORD
 
 Act = Callable[[Turn, str], Awaitable[None]]
@@ -144,6 +144,22 @@ async def _exclusive(turn: Turn, rest: str) -> None:
     await turn.working()
     await asyncio.sleep(float(pause) / 1000)
     _note(path, f"end {os.getpid()}")
+
+
+async def _block(turn: Turn, rest: str) -> None:
+    """`block MS PATH`: the first time that it is begun it keeps the whole process from doing anything else."""
+    pause, path = rest.split(" ")
+    _note(path, f"begin {os.getpid()}")
+    await turn.working()
+    await turn.flush()
+    if turn.attempt == 1:
+        time.sleep(float(pause) / 1000)  # noqa: ASYNC251 - which is the point
+    await turn.artifact("block", text=f"attempt {turn.attempt}")
+
+
+async def _again(_: Turn, rest: str) -> None:
+    """`again MS`: wants another attempt after so long, each time."""
+    raise Retry("not yet", after=float(rest) / 1000)
 
 
 async def _effects(turn: Turn, rest: str) -> None:
@@ -326,6 +342,8 @@ WORDS: dict[str, Act] = {
     "number": _number,
     "listen": _listen,
     "exclusive": _exclusive,
+    "block": _block,
+    "again": _again,
     "effects": _effects,
     "end": _end,
     "hooked": _hooked,

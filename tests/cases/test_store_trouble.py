@@ -65,7 +65,15 @@ async def harmed(own: Pair) -> AsyncIterator[Pair]:
         assert "Traceback" not in one.log(), one.log()
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
+# One for each way in which a store can be away; the others are like one of these, and take as long.
+PRESSING = {"gone", "standing still", "full", "read-only", "busy"}
+EACH = [
+    pytest.param(trouble, id=trouble.name, marks=() if trouble.name in PRESSING else (pytest.mark.slow,))
+    for trouble in TROUBLES
+]
+
+
+@pytest.mark.parametrize("trouble", EACH)
 async def test_b011_b103_what_runs_waits_and_callers_are_told(
     trouble: Trouble, harmed: Pair, connect: Connect, notes: Path
 ) -> None:
@@ -80,7 +88,7 @@ async def test_b011_b103_what_runs_waits_and_callers_are_told(
         with trouble.begin(harmed.store):
             begun = time.monotonic()
             await asyncio.gather(*(told(trouble, caller, parked) for caller in here))
-            await asyncio.gather(*(probed(caller) for caller in (here[1], there[1])))
+            await asyncio.gather(*(probed(trouble, caller) for caller in (here[1], there[1])))
             await asyncio.sleep(begun + HOLD - time.monotonic())
         await ready(*harmed.replicas)
         for task in await asyncio.wait_for(asyncio.gather(*answers), BACK_WITHIN):
@@ -170,11 +178,13 @@ async def told(trouble: Trouble, caller: Caller, parked: pb.Task) -> None:
         assert (await http.http.get("/.well-known/agent-card.json")).status_code == 200
 
 
-async def probed(caller: Caller) -> None:
-    """Probes tell that the process lives and should not be sent anything."""
+async def probed(trouble: Trouble, caller: Caller) -> None:
+    """Probes tell that the process lives and should not be sent anything, and operators what is wrong."""
 
     async def noticed() -> bool:
-        return await healths(caller.service) == (200, 503, "NOT_SERVING")
+        async with HttpCaller(caller.service) as http:
+            told = (await http.http.get("/readyz")).json()["components"]["store"]
+        return trouble.word in told and await healths(caller.service) == (200, 503, "NOT_SERVING")
 
     await wait_until(noticed, "probes tell that the store is away, and that the process lives", PROBED_WITHIN)
 

@@ -38,11 +38,13 @@ def _skill(name: str, **options: Any) -> Callable[[Callable[[Turn], Awaitable[No
 class _Run:
     """One execution of one turn."""
 
-    def __init__(self, turn: Turn, first: int) -> None:
+    def __init__(self, skill: str, turn: Turn, first: int) -> None:
         self.name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        # A message to a task that exists may name another skill; its own is what runs.
+        self.skill = skill
         self.turn = turn
-        skill, chunks, delay = turn.text.split()
-        self.skill, self.chunks, self.delay = skill, int(chunks), int(delay) / 1000
+        _, chunks, delay = turn.text.split()
+        self.chunks, self.delay = int(chunks), int(delay) / 1000
         self.first = first
 
     async def __aenter__(self) -> Self:
@@ -80,8 +82,8 @@ async def _watch() -> None:
             _notebook.write("late", number=int(late * 1000))
 
 
-async def _write(turn: Turn) -> None:
-    async with _Run(turn, 0) as run:
+async def _write(skill: str, turn: Turn) -> None:
+    async with _Run(skill, turn, 0) as run:
         for number in range(run.chunks):
             await run.chunk(number)
         await run.complete()
@@ -90,13 +92,13 @@ async def _write(turn: Turn) -> None:
 @_skill("work")
 async def work(turn: Turn) -> None:
     """Begins again where it is lost."""
-    await _write(turn)
+    await _write("work", turn)
 
 
 @_skill("once", attempts=1)
 async def once(turn: Turn) -> None:
     """Must never be begun twice."""
-    await _write(turn)
+    await _write("once", turn)
 
 
 @_skill("resume")
@@ -104,7 +106,7 @@ async def resume(turn: Turn) -> None:
     """Goes on where its checkpoint stands."""
     message, _, written = (turn.restored or b"").decode().partition(" ")
     first = int(written) if message == turn.message.message_id else 0
-    async with _Run(turn, first) as run:
+    async with _Run("resume", turn, first) as run:
         for number in range(first, run.chunks):
             await run.chunk(number)
             await turn.checkpoint(f"{turn.message.message_id} {number + 1}".encode())
@@ -115,7 +117,7 @@ async def resume(turn: Turn) -> None:
 @_skill("ask")
 async def ask(turn: Turn) -> None:
     """Asks before it completes; answers to the first question that it asked."""
-    async with _Run(turn, 0) as run:
+    async with _Run("ask", turn, 0) as run:
         asked = any(message.role == turn.say("?").role for message in turn.history)
         for number in range(run.chunks):
             await run.chunk(number)

@@ -36,7 +36,10 @@ class Injector:
         self._cut = cut
 
     async def run(self, until: float, kinds: Mapping[str, int]) -> None:
-        """Goes on until then (by the monotonic clock); `kinds` says how often each kind of fault comes, relatively."""
+        """Goes on until then (by the monotonic clock); `kinds` says how often each kind of fault comes, relatively.
+
+        They are dealt like cards: before one comes too often, every other has come.
+        """
         known: dict[str, Action] = {
             "kill": self._kill,
             "drain": self._drain,
@@ -63,10 +66,12 @@ class Injector:
             "store sentinel killed": lambda: self._lose_a_node("store sentinel killed", self._some_sentinel, Node.kill),
             "callers cut": self._cut_callers,
         }
-        names, weights = list(kinds), list(kinds.values())
+        deck: list[str] = []
         while time.monotonic() < until:
-            (name,) = self._random.choices(names, weights)
-            await known[name]()
+            if not deck:
+                deck = [kind for kind, times in kinds.items() for _ in range(times)]
+                self._random.shuffle(deck)
+            await known[deck.pop()]()
             await asyncio.sleep(self._random.uniform(*_PAUSE))
 
     @contextlib.asynccontextmanager

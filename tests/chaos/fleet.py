@@ -75,10 +75,15 @@ async def plain_fleet(notes: Path) -> AsyncIterator[Fleet]:
 
 @contextlib.asynccontextmanager
 async def sentinel_fleet(notes: Path) -> AsyncIterator[Fleet]:
-    """Three replicas on a master with two replicas, which sentinels watch. What is acknowledged is on two servers."""
-    with sentinel_set() as store:
+    """Three replicas on a master with two followers, watched by sentinels, and set up to lose nothing acknowledged.
+
+    All three servers have what is acknowledged: a follower that has more than the others is no help where the sentinels
+    have chosen another one already. And it is on the disk of each: a master that is back before it was replaced makes
+    the others forget what it forgot.
+    """
+    with sentinel_set(options=("--appendfsync", "always")) as store:
         fleet = Fleet(
-            replicas=[make_replica(store.url, notes, A2A_STORE_REPLICAS="1") for _ in range(REPLICAS)],
+            replicas=[make_replica(store.url, notes, A2A_STORE_REPLICAS="2") for _ in range(REPLICAS)],
             store=store,
             notes=notes,
         )

@@ -186,5 +186,9 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
 
     agent = space["agent"]
     assert isinstance(agent, Agent)
-    assert set(agent.skills) == {"summarize", "order"}
+    assert {name: skill.attempts for name, skill in agent.skills.items()} == {
+        "summarize": None,
+        "order": None,
+        "pay": 1,
+    }
     assert agent.cancel_hook is space["stopped"]

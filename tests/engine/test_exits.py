@@ -209,7 +209,7 @@ async def test_every_exit_ends_in_a_state(
         assert task == await node.get(task.id)
         assert "hunter2" not in str(task)
         await wait_until(lambda: node.engine.running == 0, "the run is over")
-        assert await node.store.held() == []
+        assert (await node.store.held()).task_ids == []
         # The replica is none the worse for it.
         again = await node.task("go")
         assert again.status.state == state

@@ -2,15 +2,19 @@
 
 import asyncio
 import itertools
+import time
+from typing import Any
 
 import pytest
 
-from a2a_grpc.server.agents import Turn, TurnOverError
+from a2a_grpc.server.agents import Retry, Turn, TurnOverError
 from a2a_grpc.server.core import states
+from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import Event
-from tests.engine.nodes import Node, artifacts, history, open_node, words
+from tests.engine.nodes import Node, agent_of, artifacts, echo, history, open_node, words
+from tests.support.lossy import lossy
 from tests.support.servers import StoreServer
-from tests.support.tasks import chunk, read, step
+from tests.support.tasks import chunk, create, open_store, read, step
 from tests.support.waiting import wait_until
 
 
@@ -38,7 +42,7 @@ async def test_an_engine_that_closes_gives_its_turns_back_and_no_attempt_counts(
                 await watching.until(task_id, states.SUBMITTED)
             await closing.engine.close()
             assert sorted(await watching.store.waiting(10)) == sorted(ids)
-            assert await closing.store.held() == []
+            assert (await closing.store.held()).task_ids == []
         for task_id in ids:
             stored = await read(watching.store, task_id)
             assert (stored.holder, stored.attempt, stored.state) == ("", 0, states.SUBMITTED)
@@ -350,3 +354,91 @@ async def test_a_replica_that_claims_a_task_it_had_lost_stops_the_earlier_run(se
 
 async def quick(turn: Turn) -> None:
     await turn.complete("by the other one")
+
+
+async def test_a_turn_that_wants_another_attempt_waits_for_a_store_that_is_away(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it wanted is not forgotten: to be run again, and when."""
+    attempts: list[float] = []
+
+    async def agent(turn: Turn) -> None:
+        attempts.append(time.monotonic())
+        if turn.attempt == 1:
+            raise Retry("not yet", after=3)
+
+    async with open_node(server.url, agent, timeout=0.3) as node:
+        put_back = node.store.put_back
+
+        async def while_away(*arguments: Any, **named: Any) -> None:
+            monkeypatch.undo()
+            with server.frozen():
+                putting = asyncio.create_task(put_back(*arguments, **named))
+                await asyncio.wait([putting], timeout=1)
+            await putting
+
+        monkeypatch.setattr(node.store, "put_back", while_away)
+        task_id = await node.begin("go")
+        await wait_until(lambda: len(attempts) == 2, "it is run again", 10)
+        assert attempts[1] - attempts[0] > 3
+        await node.until(task_id, states.COMPLETED)
+
+
+async def test_a_deaf_turn_holds_up_no_other(server: StoreServer) -> None:
+    free = asyncio.Event()
+
+    async def agent(turn: Turn) -> None:
+        await turn.working()
+        while not free.is_set():
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                if turn.text != "deaf":
+                    raise
+
+    async with open_node(server.url, agent, cancel_grace=3.0) as node:
+        await node.until(await node.begin("deaf"), states.WORKING)
+        obedient = await node.begin("go")
+        await node.until(obedient, states.WORKING)
+        closing = asyncio.create_task(node.engine.close())
+
+        async def given_back() -> bool:
+            return await node.store.waiting(5) == [obedient]
+
+        await wait_until(given_back, "the other turn is given back", 1.5)
+        assert not closing.done()
+        free.set()
+        await closing
+
+
+async def test_a_turn_that_began_before_its_task_was_stored_has_used_up_an_attempt(server: StoreServer) -> None:
+    """The store takes the task, and its caller has left: nobody is told of it."""
+    runs: list[int] = []
+    async with lossy(server) as link:
+
+        async def agent(turn: Turn) -> None:
+            runs.append(turn.attempt)
+            if len(runs) == 1:
+                # From here on the store gets what it is sent later.
+                link.hold()
+            await turn.artifact(artifact_id="out", text=f"{turn.attempt}")
+
+        async with open_node(link.url, agent_of(agent, answers="mixed")) as node:
+            sending = asyncio.create_task(node.task("go"))
+            await wait_until(lambda: bool(runs) and link.held > 0, "the task is on its way")
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            link.let_go()
+            await wait_until(lambda: len(runs) == 2, "it is run again", 10)
+            assert runs == [1, 2]
+
+
+async def test_what_a_lost_replica_holds_is_recovered_however_long_ago_it_was_lost(server: StoreServer) -> None:
+    """Those who began with it may have been lost themselves, or could not reach the store."""
+    async with open_store(server.url, "lost") as lost:
+        stored = await create(lost)
+    longer_ago = now_ms() - 3_600_000
+    server.client.hset("a2a:{0}:condemned", "lost", longer_ago)
+    async with open_node(server.url, echo) as node:
+        await node.until(stored.task_id, states.COMPLETED)
+        await wait_until(lambda: not server.client.exists("a2a:{0}:condemned"), "the case is closed", 12)

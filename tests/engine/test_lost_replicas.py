@@ -173,6 +173,31 @@ async def test_what_may_not_run_twice_ends_as_failed_and_leaves_a_dead_letter(
     assert two_replicas.store.client.hget(letter, "attempts") == b"1"
 
 
+@pytest.mark.agent(AGENT, A2A_LEASE_TTL=str(LEASE), A2A_CANCEL_GRACE="0.2")
+async def test_a_replica_that_leaves_while_the_store_is_away_is_missed_if_it_could_not_write_an_end(
+    two_replicas: Pair, callers: list[Caller], tmp_path: Path
+) -> None:
+    one, _ = two_replicas.replicas
+    here, there = callers
+    file, leaving = tmp_path / "file", one.pid
+    task_id = await here.begin(f"once {file} 300")
+    await here.until_written(task_id)
+    with two_replicas.store.frozen():
+        one.terminate()
+        await wait_until(lambda: "was cancelled" in one.log(), "it interrupts the turn", 10)
+        # It waits for the end to be stored for the grace and a second more. Then it gives back what it holds, for which
+        # the store has a second and a half: that is when it comes back.
+        await asyncio.sleep(1.9)
+    assert await asyncio.to_thread(one.wait) == 0
+    task = await there.until(task_id, states.FAILED)
+    # Who writes the end depends on when exactly the store is back. There is one, and nothing was run again.
+    assert words(task) in {
+        "The process that ran this was lost, and it may not be run twice.",
+        "The service stopped before this was done, and it may not be run twice.",
+    }
+    assert attempts(file) == [f"1 {leaving}"]
+
+
 async def test_a_turn_goes_on_where_its_checkpoint_stands(
     two_replicas: Pair, callers: list[Caller], tmp_path: Path
 ) -> None:

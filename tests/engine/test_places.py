@@ -9,6 +9,7 @@ import pytest
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Turn
 from a2a_grpc.server.core import states
+from a2a_grpc.server.engine.lease import Lease
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.wire.errors import ResourceExhaustedError
 from tests.engine.nodes import Node, open_node
@@ -41,13 +42,27 @@ class Gate:
         await self(turn)
 
 
+async def test_a_replica_that_nobody_would_miss_claims_nothing_and_leaves_the_queue_alone(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    async with open_node(server.url, gate.agent, max_turns=2) as node:
+        monkeypatch.setattr(Lease, "beat", lambda _: asyncio.sleep(0))
+        node.engine.lease.valid = False
+        waiting = [await node.begin(f"t{number}") for number in range(6)]
+        before = server.client.info("stats")["total_commands_processed"]
+        await asyncio.sleep(1.2)  # long enough for the claim loop to come round
+        # The sweeps of a second or two; not one look at the queue after the other.
+        assert server.client.info("stats")["total_commands_processed"] - before < 50
+        assert await node.store.waiting(10) == waiting
+        assert gate.begun == []
+        gate.open.set()
+
+
 async def test_no_more_turns_run_than_may_and_the_rest_runs_in_the_order_it_came(server: StoreServer) -> None:
     gate = Gate()
     async with open_node(server.url, gate.agent, max_turns=3) as node:
-        ids = []
-        for number in range(30):
-            ids.append(await node.begin(f"t{number}"))
-            await asyncio.sleep(0.002)  # turns of one millisecond have no order
+        ids = [await node.begin(f"t{number}") for number in range(30)]
         assert gate.begun == ["t0", "t1", "t2"]
         assert len(await node.store.waiting(100)) == 27
         gate.open.set()

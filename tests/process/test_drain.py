@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -33,7 +34,7 @@ from tests.conformance.callers import (
 from tests.conformance.expected import UNAVAILABLE
 from tests.process.gateway import Gateway
 from tests.support.http_bindings import SseEvent, connected, http_request, parse_sse
-from tests.support.replica import Pair, Replica, replica
+from tests.support.replica import ROOT, Pair, Replica, replica
 from tests.support.waiting import wait_until
 
 AGENT = "tests.process.busy_agent:agent"
@@ -281,29 +282,12 @@ async def test_parked_tasks_and_tasks_of_others_hold_nothing_up(two_replicas: Pa
 
 @pytest.mark.agent(AGENT, A2A_DRAIN_GRACE="5")
 async def test_callers_who_keep_calling_are_sent_elsewhere_not_dropped(two_replicas: Pair) -> None:
-    """gRPC: 16 callers share the connections to both replicas, with a retry policy for UNAVAILABLE.
-
-    A call that the server drops is CANCELLED and would fail this.
-    """
+    """gRPC: 16 callers share the connections to both replicas, by the service config that docs/DEPLOY.md recommends."""
     one, other = two_replicas.replicas
-    policy = {
-        "loadBalancingConfig": [{"round_robin": {}}],
-        "methodConfig": [
-            {
-                "name": [{"service": "lf.a2a.v1.A2AService"}],
-                "retryPolicy": {
-                    "maxAttempts": 4,
-                    "initialBackoff": "0.1s",
-                    "maxBackoff": "1s",
-                    "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
-                },
-            }
-        ],
-    }
+    [documented] = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "DEPLOY.md").read_text(), re.DOTALL)
     answers = 0
     stopped = False
-    options = (("grpc.service_config", json.dumps(policy)), ("grpc.enable_retries", 1))
+    options = (("grpc.service_config", documented), ("grpc.enable_retries", 1))
     async with grpc.aio.insecure_channel(f"ipv4:{one.grpc_addr},{other.grpc_addr}", options=options) as channel:
         send = channel.unary_unary(
             "/lf.a2a.v1.A2AService/SendMessage",

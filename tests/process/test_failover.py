@@ -109,7 +109,7 @@ async def test_callers_of_a_service_whose_store_loses_its_master(store: Sentinel
             assert seen.refused, "nobody noticed"
             assert any(status == 503 for _, status in seen.readiness), "readiness stayed"
             for took, error in seen.refused:
-                assert error.is_of(UNAVAILABLE), error
+                assert error.is_of(UNAVAILABLE), f"{error}\n{one.log()}\n{other.log()}"
                 assert error.retry_after, error
                 assert took < 2 + SLACK, f"{error} after {took:.2f} s"
             assert any(start > began for start, _, _ in seen.sent), "nothing was answered afterwards"

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import cast
 
 import pytest
@@ -11,6 +12,7 @@ import redis
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.store import inspection as looking
 from a2a_grpc.server.store.erasing import Eraser
+from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.topology import slot_of
@@ -46,12 +48,15 @@ def cluster(started: ClusterSet) -> Iterator[ClusterSet]:
     started.repair()
 
 
-async def written_by_many(here: Place, there: TaskStore, during: asyncio.Task[None], limit: float = 20) -> None:
-    """Tasks in all shards get events from `there` until `during` is done and some more; here all are seen."""
+async def written_by_many(
+    here: Place, there: TaskStore, trouble: Callable[[], Coroutine[None, None, None]], limit: float = 20
+) -> None:
+    """Tasks in all shards get events from `there` until the `trouble` is over and some more; here all are seen."""
     pens = [Pen(there, await create(there)) for _ in range(2 * SHARDS)]
     seen: list[list[int]] = [[] for _ in pens]
     followers = [asyncio.create_task(see(here, pen.stored, one)) for pen, one in zip(pens, seen, strict=True)]
     await wait_until(lambda: here.begun == len(pens), "the followers are there")
+    during = asyncio.create_task(trouble())
 
     async def write(pen: Pen) -> None:
         while not during.done():
@@ -75,7 +80,7 @@ async def test_tasks_lie_on_all_masters_and_are_found_and_followed(cluster: Clus
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(asyncio.sleep(0.1)))
+        await written_by_many(here, there, partial(asyncio.sleep, 0.1))
         page = await here.store.page(ALICE, "", 0, None, None, 100)
         assert page.total == 2 * SHARDS
     for shard in range(SHARDS):
@@ -83,6 +88,12 @@ async def test_tasks_lie_on_all_masters_and_are_found_and_followed(cluster: Clus
         tag = f"a2a:{{{shard:x}}}:x"
         assert cluster.nodes[0].client.execute_command("CLUSTER", "KEYSLOT", tag) == slot_of(tag)  # type: ignore[no-untyped-call]
     assert all(node.client.dbsize() > 10 for node in cluster.nodes[:3])
+
+
+async def test_the_address_of_one_node_is_refused_with_what_to_write(cluster: ClusterSet) -> None:
+    with pytest.raises(StoreMisconfiguredError, match=r"A2A_REDIS_URL must begin with redis\+cluster://"):
+        async with open_store(f"redis://{cluster.nodes[1].address}", shards=SHARDS) as store:
+            await asyncio.gather(*(create(store) for _ in range(SHARDS)))
 
 
 async def test_calls_and_followers_go_with_a_slot_to_another_node(cluster: ClusterSet) -> None:
@@ -99,7 +110,7 @@ async def test_calls_and_followers_go_with_a_slot_to_another_node(cluster: Clust
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(move()))
+        await written_by_many(here, there, move)
 
 
 def give(source: Node, target: Node, slot: int, cluster: ClusterSet) -> None:
@@ -125,7 +136,16 @@ async def test_a_replica_takes_over_on_request(cluster: ClusterSet) -> None:
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(fail_over()))
+        await written_by_many(here, there, fail_over)
+
+
+async def test_the_nodes_may_ask_for_a_password() -> None:
+    with cluster_set(password="secret") as cluster:
+        async with (
+            open_place(cluster.url, shards=SHARDS) as here,
+            open_store(cluster.url, "r2", shards=SHARDS) as there,
+        ):
+            await written_by_many(here, there, partial(asyncio.sleep, 0.1))
 
 
 @pytest.mark.slow
@@ -148,7 +168,7 @@ async def test_what_a_lost_master_held_is_served_by_its_replica(cluster: Cluster
         open_place(cluster.url, shards=SHARDS) as here,
         open_store(cluster.url, "r2", shards=SHARDS, store_replicas=1) as there,
     ):
-        await written_by_many(here, there, asyncio.create_task(lose()), 40)
+        await written_by_many(here, there, lose, 40)
 
 
 async def test_operators_find_and_erase_what_lies_on_any_node(cluster: ClusterSet) -> None:

@@ -18,7 +18,7 @@ from tests.support.servers import KINDS, ServerKind
 ONCE = Script(
     "once", "if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then return 'new' end return redis.call('GET', KEYS[1])"
 )
-TIMEOUT = 0.6
+TIMEOUT = 1.0
 
 
 class Two:
@@ -63,7 +63,7 @@ async def opened(two: Two, replicas: int, timeout: float = TIMEOUT) -> AsyncIter
 
 
 async def test_what_is_acknowledged_stands_on_the_replica(two: Two) -> None:
-    async with opened(two, 1) as nodes:
+    async with opened(two, 1, 5.0) as nodes:
         for number in range(200):
             assert await nodes.calls.script(ONCE, [f"at-once-{number}"], ["x"]) == b"new"
             assert two.replica.client.get(f"at-once-{number}") == b"x"

@@ -105,6 +105,13 @@ async def test_a_name_that_no_sentinel_knows_is_named(sentinels: SentinelSet, ca
     assert "no sentinel says where the master nobody is: " in caplog.text
 
 
+async def test_servers_and_sentinels_may_ask_for_passwords() -> None:
+    with sentinel_set(servers=2, password="secret") as sentinels:
+        async with open_place(sentinels.url) as here:
+            await create(here.store)
+            assert guests(sentinels.master()) == 3
+
+
 def guests(node: Node) -> int:
     """How many connections others than servers, sentinels and this test have to `node`."""
     found = 0

@@ -1,9 +1,13 @@
 """The servers and faults that the other tests rely on do what their names say."""
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import psutil
 import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -77,6 +81,28 @@ async def test_cut_connections_are_those_of_the_kind_only(store_server: StoreSer
         await wait_until(lambda: store_server.client.pubsub_numsub("c") == [(b"c", 1)], "the subscription")
         assert store_server.cut_connections("pubsub") == 1
     assert await client.ping()
+
+
+async def test_a_server_on_a_port_does_not_outlive_the_tests_that_started_it(tmp_path: Path) -> None:
+    program = (
+        "import os, signal\n"
+        "from tests.support.nodes import Node, binary_of\n"
+        "from tests.support.replica import free_ports\n"
+        "node = Node(binary_of(None), free_ports(1)[0], ())\n"
+        "node.start()\n"
+        "print(node.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"TMPDIR": str(tmp_path)},  # nobody is left to remove what it makes there
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await killed.communicate()
+    await wait_until(lambda: not psutil.pid_exists(int(said)), "the server has ended")
 
 
 async def test_wait_until_says_what_it_waited_for() -> None:

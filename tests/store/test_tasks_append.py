@@ -36,7 +36,7 @@ async def test_entries_follow_the_log_and_the_indexes_follow_the_state(
     assert [message.parts[0].text for message in task.history] == ["hello", "w1", "w2", "q"]
     assert task.status.message.parts[0].text == "done"
     assert [event.seq for event in await store.log(stored.task_id, 0)] == list(range(1, first))
-    assert await store.held() == []
+    assert (await store.held()).task_ids == []
 
 
 async def test_a_repeated_write_is_written_once(store: TaskStore) -> None:
@@ -133,13 +133,13 @@ async def test_an_end_waits_while_a_message_does(store: TaskStore) -> None:
 async def test_a_parked_task_is_given_up_with_or_without_an_entry(store: TaskStore) -> None:
     stored = await create(store)
     await store.append(step(stored, 1, status(stored, states.INPUT_REQUIRED, "q")))
-    assert await store.held() == [stored.task_id]
+    assert (await store.held()).task_ids == [stored.task_id]
     asked = await read(store, stored.task_id)
     for _ in range(2):
         assert (await store.append(step(asked, 2, release=True, idle_only=True))).outcome is OK
     after = await read(store, stored.task_id)
     assert (after.holder, after.seq, after.state) == ("", 2, states.INPUT_REQUIRED)
-    assert await store.held() == []
+    assert (await store.held()).task_ids == []
 
 
 async def test_a_snapshot_is_kept_only_where_it_stands_at_the_end_of_the_log(store: TaskStore) -> None:

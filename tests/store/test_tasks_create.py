@@ -22,8 +22,8 @@ async def test_a_claimed_task_is_run_by_this_replica(store: TaskStore, other: Ta
     assert (stored.scope, stored.context, stored.state) == (ALICE, "context", states.SUBMITTED)
     assert (stored.seq, stored.epoch, stored.holder, stored.attempt, stored.turn) == (1, 1, "r1", 1, 1)
     assert (stored.queue, stored.canceling, stored.checkpoint) == ((), False, None)
-    assert await store.held() == [placed.task_id]
-    assert await other.held() == []
+    assert (await store.held()).task_ids == [placed.task_id]
+    assert (await other.held()).task_ids == []
 
 
 async def test_what_the_caller_said_comes_back_whole(store: TaskStore, other: TaskStore) -> None:

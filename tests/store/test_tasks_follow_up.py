@@ -1,5 +1,7 @@
 """A message to an existing task: it begins a turn where the task is parked, and waits its turn otherwise."""
 
+import dataclasses
+
 import pytest
 
 from a2a_grpc.server.core import states
@@ -39,7 +41,7 @@ async def test_an_answer_begins_the_next_turn_here(store: TaskStore, other: Task
     assert (resumed.turn, resumed.queue) == (4, ())
     assert spoken(resumed) == ["hello", "question", "answer"]
     assert not resumed.fold.head.status.HasField("message")
-    assert await other.held() == [stored.task_id]
+    assert (await other.held()).task_ids == [stored.task_id]
 
 
 async def test_an_answer_may_wait_for_a_replica(store: TaskStore, other: TaskStore) -> None:
@@ -182,3 +184,15 @@ async def test_so_many_messages_may_wait_for_one_task_and_no_more(store: TaskSto
     # There is room again when one is taken.
     assert await store.take(stored.task_id, 1, 1) == (Outcome.TOOK, 2)
     assert (await send(store, stored, origin("again"))).outcome is Outcome.QUEUED
+
+
+async def test_a_message_that_is_refused_leaves_its_id_free_in_every_shard(audited_server: StoreServer) -> None:
+    async with open_store(audited_server.url, shards=4) as store:
+        stored = await parked(store)
+        for number in range(8):
+            # The task is not in the state any more that the sender has read.
+            stale = dataclasses.replace(stored, state=states.WORKING)
+            message_id = f"m{number}"
+            assert (await send(store, stale, origin("answer", message_id))).outcome is Outcome.STATE
+            assert await store.known(ALICE, dedupe(message_id)) is None
+            assert await store.known(ALICE, dedupe(message_id), stored.task_id) is None

@@ -18,14 +18,15 @@ NODE_TIMEOUT_MS = 1500
 class ClusterSet:
     """`nodes`, all of them real processes: at first the masters, then their replicas in the same order."""
 
-    def __init__(self, nodes: Sequence[Node], masters: int) -> None:
+    def __init__(self, nodes: Sequence[Node], masters: int, password: str = "") -> None:
         self.nodes = nodes
+        self._user = f":{password}@" if password else ""
         self._masters = masters
 
     @property
     def url(self) -> str:
         """What A2A_REDIS_URL says of it: two of the nodes stand for all."""
-        return f"redis+cluster://{self.nodes[0].address},{self.nodes[self._masters].address}"
+        return f"redis+cluster://{self._user}{self.nodes[0].address},{self.nodes[self._masters].address}"
 
     def create(self) -> None:
         """Makes a cluster of the nodes."""
@@ -95,17 +96,19 @@ class ClusterSet:
 
 @contextlib.contextmanager
 def cluster_set(
-    kind: ServerKind | None = None, *, masters: int = 3, options: Sequence[str] = ()
+    kind: ServerKind | None = None, *, masters: int = 3, options: Sequence[str] = (), password: str = ""
 ) -> Iterator[ClusterSet]:
-    """A new cluster; `options` are further arguments for each server."""
+    """A new cluster; `options` are further arguments for each server, which may ask for a `password`."""
+    if password:
+        options = (*options, "--requirepass", password, "--masterauth", password)
     binary = binary_of(kind)
     ports = free_ports(4 * masters)
     nodes = []
     for port, bus in zip(ports[: 2 * masters], ports[2 * masters :], strict=True):
-        nodes.append(Node(binary, port, (*_NODE, "--cluster-port", str(bus), *options), bus=bus))
+        nodes.append(Node(binary, port, (*_NODE, "--cluster-port", str(bus), *options), bus=bus, password=password))
     with contextlib.ExitStack() as stack:
         start_all(nodes, stack)
-        made = ClusterSet(nodes, masters)
+        made = ClusterSet(nodes, masters, password)
         made.create()
         yield made
 

@@ -22,8 +22,10 @@ from tests.support.servers import KINDS, START_TIMEOUT, STOP_GRACE, ServerKind
 class Node:
     """One server or sentinel. Port, data and configuration stay the same over `kill` and `start`."""
 
-    def __init__(self, binary: Path, port: int, arguments: Sequence[str], conf: str = "", bus: int = 0) -> None:
-        """`bus` is the port for other nodes of a cluster.
+    def __init__(
+        self, binary: Path, port: int, arguments: Sequence[str], conf: str = "", *, bus: int = 0, password: str = ""
+    ) -> None:
+        """`bus` is the port for other nodes of a cluster; `password` is what `conf` or `arguments` ask for.
 
         `conf` is a configuration file that the server may write to; `arguments` come after it.
         """
@@ -39,7 +41,7 @@ class Node:
         """The process runs, or is stopped."""
         self.stopped = False
         self.pid = 0
-        self.client = redis.Redis(port=port, socket_timeout=5, retry=Retry(NoBackoff(), 0))
+        self.client = redis.Redis(port=port, password=password or None, socket_timeout=5, retry=Retry(NoBackoff(), 0))
         """A synchronous client for set-up and inspection."""
 
     def start(self) -> None:

@@ -15,14 +15,18 @@ NAME = "tasks"
 class SentinelSet:
     """`servers` and `sentinels`, all of them real processes."""
 
-    def __init__(self, servers: Sequence[Node], sentinels: Sequence[Node]) -> None:
+    def __init__(self, servers: Sequence[Node], sentinels: Sequence[Node], password: str = "") -> None:
         self.servers = servers
         self.sentinels = sentinels
+        self._password = password
 
     @property
     def url(self) -> str:
         """What A2A_REDIS_URL says of it."""
-        return f"redis+sentinel://{','.join(one.address for one in self.sentinels)}/{NAME}"
+        addresses = ",".join(one.address for one in self.sentinels)
+        if self._password:
+            return f"redis+sentinel://:{self._password}@{addresses}/{NAME}?sentinel_password={self._password[::-1]}"
+        return f"redis+sentinel://{addresses}/{NAME}"
 
     def named(self) -> set[int]:
         """The ports of all servers that any sentinel takes for the master now: during a failover more than one."""
@@ -47,9 +51,10 @@ class SentinelSet:
         wait_for(self._steady, "one master, the others follow it, and the sentinels know")
 
     def _steady(self) -> bool:
-        if len(self.named()) > 1:
+        named = self.named()
+        if len(named) > 1:
             return False
-        master = self.master()
+        master = next(one for one in self.servers if one.port in named)
         if master.replication().get("role") != "master":
             return False
         followers = [one.replication() for one in self.servers if one is not master]
@@ -72,13 +77,15 @@ class SentinelSet:
                 one.cont()
             else:
                 one.start()
-        wait_for(lambda: len(self.named()) == 1, "the sentinels agree")
-        master = self.master()
-        for one in self.replicas():
-            if one.replication().get("role") == "master":
+        wait_for(self._reunited, "one master, the others follow it, and the sentinels know", 60)
+
+    def _reunited(self) -> bool:
+        named = self.named()
+        for one in self.servers:
+            if len(named) == 1 and one.port not in named and one.replication().get("role") == "master":
                 # The sentinels would do it, too, but not before it has claimed to be one for eight seconds.
-                one.client.replicaof("127.0.0.1", master.port)
-        self.wait_steady()
+                one.client.replicaof("127.0.0.1", *named)
+        return self._steady()
 
 
 def _text(value: object) -> str:
@@ -87,17 +94,29 @@ def _text(value: object) -> str:
 
 @contextlib.contextmanager
 def sentinel_set(
-    kind: ServerKind | None = None, *, servers: int = 3, sentinels: int = 3, options: Sequence[str] = ()
+    kind: ServerKind | None = None,
+    *,
+    servers: int = 3,
+    sentinels: int = 3,
+    options: Sequence[str] = (),
+    password: str = "",
 ) -> Iterator[SentinelSet]:
-    """A new set; `options` are further arguments for each server."""
+    """A new set; `options` are further arguments for each server.
+
+    With a `password` the servers ask for it, and the sentinels for the same backwards.
+    """
     binary = binary_of(kind)
     ports = free_ports(servers + sentinels)
     first = ports[0]
-    nodes = [Node(binary, port, (*_SERVER, *options), _of(first, port)) for port in ports[:servers]]
-    watching = [Node(binary, port, ("--sentinel",), _WATCH.format(name=NAME, port=first)) for port in ports[servers:]]
+    watch = _WATCH.format(name=NAME, port=first)
+    if password:
+        options = (*options, "--requirepass", password, "--masterauth", password)
+        watch += f"requirepass {password[::-1]}\nsentinel auth-pass {NAME} {password}\n"
+    nodes = [Node(binary, port, (*_SERVER, *options), _of(first, port), password=password) for port in ports[:servers]]
+    watching = [Node(binary, port, ("--sentinel",), watch, password=password[::-1]) for port in ports[servers:]]
     with contextlib.ExitStack() as stack:
         start_all((*nodes, *watching), stack)
-        made = SentinelSet(nodes, watching)
+        made = SentinelSet(nodes, watching, password)
         made.wait_steady()
         yield made
 

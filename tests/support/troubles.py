@@ -110,12 +110,22 @@ def busy(store: StoreServer) -> Iterator[None]:
 
     running = threading.Thread(target=run)
     running.start()
+    while not _is_busy(store.client):
+        assert running.is_alive()
     try:
         yield
     finally:
         store.client.script_kill()
         running.join()
         somebody.close()
+
+
+def _is_busy(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except redis.ResponseError as error:
+        return str(error).startswith("BUSY")
+    return False
 
 
 @contextlib.contextmanager
@@ -149,6 +159,8 @@ class Trouble:
     name: str
     begin: Callable[[StoreServer], AbstractContextManager[None]]
     """Inside the block the server is in trouble; afterwards it is as before."""
+    word: str = "not answer"
+    """What operators read of it: the store's own word for it, where it has one."""
     readable: bool = False
     """What only reads is answered all the same."""
 
@@ -158,9 +170,9 @@ TROUBLES = (
     Trouble("killed", killed),
     Trouble("standing still", StoreServer.frozen),
     Trouble("paused", paused),
-    Trouble("full", full, readable=True),
-    Trouble("read-only", read_only, readable=True),
-    Trouble("unsaved", unsaved, readable=True),
-    Trouble("busy", busy),
-    Trouble("loading", loading),
+    Trouble("full", full, "OOM", readable=True),
+    Trouble("read-only", read_only, "READONLY", readable=True),
+    Trouble("unsaved", unsaved, "MISCONF", readable=True),
+    Trouble("busy", busy, "BUSY"),
+    Trouble("loading", loading, "LOADING"),
 )

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import math
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,6 +9,9 @@ from typing import Any
 
 from a2a_grpc.client.printing import plain
 from a2a_grpc.wire.errors import A2AError
+
+_LONGEST = 1_000_000_000
+_HIGHEST_NUMBER = 2**31 - 1
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace | int:
@@ -43,6 +45,13 @@ def seconds(text: str) -> float:
         found = float(text)
     except ValueError:
         found = 0.0
-    if not 0 < found < math.inf:
-        raise argparse.ArgumentTypeError("a time is a number of seconds above 0")
+    if not 0 < found <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"a time is a number of seconds above 0, and at most {_LONGEST}")
     return found
+
+
+def number(text: str) -> int:
+    """An argument that is the number of an event. Raises: ArgumentTypeError."""
+    if not text.isascii() or not text.isdigit() or int(text) > _HIGHEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"a number of an event is a whole one from 0 to {_HIGHEST_NUMBER}")
+    return int(text)

@@ -65,7 +65,7 @@ def tasks(argv: Sequence[str]) -> int:
     found.add_argument("id", metavar="ID", help="the task")
     found = add("events", _events, "what happened to a task")
     found.add_argument("id", metavar="ID", help="the task")
-    found.add_argument("--after", type=int, default=0, metavar="N", help="only events with a higher number")
+    found.add_argument("--after", type=shell.number, default=0, metavar="N", help="only events with a higher number")
     found.add_argument("--follow", action="store_true", help="go on until the task ends")
     found = add("delete", _delete, "erase a task with everything that belongs to it, whatever its state")
     found.add_argument("id", metavar="ID", help="the task")

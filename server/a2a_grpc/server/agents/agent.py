@@ -171,7 +171,7 @@ class Agent:
                     entry.schemes[scheme].list.extend(wanted)
             if scopes is not None:
                 described = self._hide(described)
-            self.skills[id] = Skill(
+            skill = Skill(
                 card=described,
                 run=function,
                 answers=self._answers if answers is None else _answers(answers),
@@ -179,6 +179,12 @@ class Agent:
                 attempts=self._attempts if attempts is None else _attempts(attempts),
                 scopes=None if scopes is None else frozenset(scopes),
             )
+            if skill.attempts == 1 and skill.answers is not Answers.TASK:
+                raise ValueError(
+                    f"skill {id!r}: attempts=1 needs answers='task': what begins before a task is stored begins again "
+                    "when its caller sends the message again"
+                )
+            self.skills[id] = skill
             return function
 
         return declare

@@ -1,5 +1,7 @@
 """The ways an agent's function may end other than by returning."""
 
+_LONGEST = 30 * 86_400
+
 
 class Reject(Exception):  # noqa: N818 - it reads as the author's word: raise Reject("…")
     """The agent refuses the task: REJECTED. The text is public."""
@@ -17,6 +19,8 @@ class Retry(Exception):  # noqa: N818
 
     def __init__(self, text: str, *, after: float = 0.0) -> None:
         super().__init__(text)
+        if not 0 <= after <= _LONGEST:
+            raise ValueError(f"after is {after} seconds, but must be from 0 to {_LONGEST}")
         self.after = after
 
 

@@ -46,6 +46,9 @@ _MAX_RACES = 8
 # A turn whose tenant no replica knows is tried so often, and given up so long after its task's last word.
 _NO_AGENT_PAUSE_MS = 5_000
 _NO_AGENT_MS = 600_000
+_FIRST_EPOCH = 1
+# Seconds after which a call to the store is answered or given up by everybody, the store included.
+_ON_ITS_WAY = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,8 +116,8 @@ class Engine:
         self._rested = asyncio.Event()
         """Set whenever a turn or a reservation ends."""
         self._closing = False
-        self._unfinished: set[tuple[str, int]] = set()
-        """Turns, each with its epoch, that were begun here and that nobody ended or gave back."""
+        self._unfinished: dict[tuple[str, int], float] = {}
+        """Turns, each with its epoch, that were begun here and that nobody ended or gave back; and since when."""
         self.lease = Lease(
             store.registry,
             ttl=lease_ttl,
@@ -151,22 +154,34 @@ class Engine:
     async def close(self) -> None:
         """Stop claiming, interrupt what runs, and give it back to the ready queue."""
         self.retire()
-        runs = list(self._runs.values())
-        for run in runs:
+        for run in list(self._runs.values()):
             run.stop()
-        if runs:
-            await asyncio.wait(
-                [asyncio.ensure_future(run.over.wait()) for run in runs], timeout=self._limits.cancel_grace + 1
-            )
+        await self._hand_over(self._limits.cancel_grace + 1)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.lease.close()
         try:
             await self._give_back()
-            await self._store.registry.leave()
+            held = await self._store.held()
+            if held.task_ids or not held.complete:
+                # Ends that the store did not take in time. Others write them, once this replica is taken for lost.
+                log.warning("some of what ran here is not given back; it stays with this replica until it is missed")
+            else:
+                await self._store.registry.leave()
         except StoreUnavailableError as error:
             log.warning("could not give back what ran here: %s", error)
+
+    async def _hand_over(self, grace: float) -> None:
+        """Give back each turn as soon as it is over, for as long as `grace` seconds: a deaf one holds up no other."""
+        until = asyncio.get_running_loop().time() + grace
+        while self._runs and (left := until - asyncio.get_running_loop().time()) > 0:
+            self._rested.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._rested.wait()
+            with contextlib.suppress(StoreUnavailableError):
+                await self._give_back()
 
     # -- taking messages in ------------------------------------------------------------------------------------------
 
@@ -245,6 +260,10 @@ class Engine:
             return self._accepted(known, intake)
         entry = self._new_task(intake)
         if not self._reserve(entry.task.id, leased=not message_only):
+            if not message_only and not self.lease.valid:
+                raise StoreUnavailableError("this replica has no lease at the moment")
+            if self._closing:
+                raise UnavailableError("The server is shutting down; send the message again.", retry_after=_RETRY_AFTER)
             raise ResourceExhaustedError("This replica runs as many turns as it may.", retry_after=_RETRY_AFTER)
         trial = Trial(partial(lookup, self._store, intake.scope), message_only=message_only)
         turn = Turn(
@@ -281,6 +300,9 @@ class Engine:
     ) -> Accepted:
         trial.close()
         limit = self._limits.attempts(intake.skill)
+        # Its function is at work: should the task be stored and nobody be told, that was an attempt.
+        turn_begun = (entry.task.id, _FIRST_EPOCH)
+        self._unfinished[turn_begun] = asyncio.get_running_loop().time()
         placed = await self._store.create(
             entry,
             intake.scope,
@@ -291,6 +313,7 @@ class Engine:
             begun=True,
             webhook=intake.webhook,
         )
+        del self._unfinished[turn_begun]
         accepted = self._accepted(placed, intake)
         if placed.outcome is Outcome.CREATED:
             run = self._run(self._claimed(entry, intake.scope, placed, limit))
@@ -338,13 +361,15 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _reserve(self, task_id: str, *, leased: bool = True) -> bool:
-        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`.
+    def _room(self, *, leased: bool = True) -> int:
+        """How many more turns may begin here now; `leased`: only while others would notice the loss of this replica."""
+        if self._closing or (leased and not self.lease.valid):
+            return 0
+        return max(0, self._max_turns - self.running - self._reserved)
 
-        `leased`: only while others would notice the loss of this replica.
-        """
-        claim = not self._closing and self.running + self._reserved < self._max_turns
-        claim = claim and (self.lease.valid or not leased)
+    def _reserve(self, task_id: str, *, leased: bool = True) -> bool:
+        """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`."""
+        claim = self._room(leased=leased) > 0
         if claim:
             self._reserved += 1
             self._placing[task_id] += 1
@@ -440,7 +465,7 @@ class Engine:
             # There was no room; turns may wait for the place that is free now.
             self._wake_up.set()
         if run.unfinished:
-            self._unfinished.add((task_id, run.writer.epoch))
+            self._unfinished[task_id, run.writer.epoch] = asyncio.get_running_loop().time()
         if self._runs.get(task_id) is run:
             del self._runs[task_id]
             self._rested.set()
@@ -478,7 +503,7 @@ class Engine:
                     sweep_at = loop.time() + _SWEEP
                     await self._give_back()
                     await self._store.promote()
-                while (room := self._max_turns - self.running - self._reserved) > 0:
+                while room := self._room():
                     waiting = await self._store.waiting(room)
                     for task_id in waiting:
                         try:
@@ -543,7 +568,7 @@ class Engine:
         one whose run had to give up on a store that was away. Only the last has used up an attempt.
         """
         held = set[tuple[str, int]]()
-        for task_id in await self._store.held():
+        for task_id in (await self._store.held()).task_ids:
             if task_id in self._runs:
                 continue
             found = await self._store.holder(task_id)
@@ -559,7 +584,9 @@ class Engine:
                 await self._recover(task_id, epoch, self._store.replica)
             else:
                 await self._store.put_back(task_id, epoch)
-        self._unfinished &= held
+        # What is not held was taken by others. But a new task may still be on its way to the store.
+        recent = asyncio.get_running_loop().time() - _ON_ITS_WAY
+        self._unfinished = {turn: at for turn, at in self._unfinished.items() if turn in held or at > recent}
 
     def _fence(self) -> None:
         """Stop everything that runs here: others have it, or will have."""
@@ -568,16 +595,29 @@ class Engine:
         # A store that was emptied knows nobody any more, and nobody would tell of the tasks that are gone.
         self._tail.doubt()
 
-    async def _recover_all(self, lost: str, since: int | None) -> None:
-        """Take the turns of a replica that was lost, if it is the one that was condemned at `since`."""
-        task_ids = await self._store.held(lost)
-        found = await asyncio.gather(*(self._store.holder(task_id) for task_id in task_ids))
+    async def _recover_all(self, lost: str, since: int | None) -> bool:
+        """Take the turns of a replica that was lost, if it is the one that was condemned at `since`.
+
+        Whether nothing is left that it holds.
+        """
+        held = await self._store.held(lost)
+        found = await asyncio.gather(
+            *(self._store.holder(task_id) for task_id in held.task_ids), return_exceptions=True
+        )
         if since is not None and await self._store.registry.condemned_since(lost) != since:
             # It has come back meanwhile: what it holds now, it holds by right.
-            return
-        for task_id, holding in zip(task_ids, found, strict=True):
-            _, epoch = holding if holding is not None else ("", 0)
-            await self._recover(task_id, epoch, lost)
+            return False
+        complete = held.complete
+        for task_id, holding in zip(held.task_ids, found, strict=True):
+            # A part of a cluster that is away must not keep the turns of the others from being run.
+            try:
+                if isinstance(holding, BaseException):
+                    raise holding
+                _, epoch = holding if holding is not None else ("", 0)
+                await self._recover(task_id, epoch, lost)
+            except StoreUnavailableError:
+                complete = False
+        return complete and not (await self._store.held(lost)).task_ids
 
     async def _recover(self, task_id: str, epoch: int, lost: str) -> None:
         """Have a turn run again that was begun and not ended; where it may not be, write its end."""

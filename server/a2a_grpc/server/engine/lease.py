@@ -31,13 +31,13 @@ class Lease:
         patience: float,
         load: Callable[[], tuple[int, int]],
         on_lost: Callable[[], None],
-        recover: Callable[[str, int | None], Awaitable[None]],
+        recover: Callable[[str, int | None], Awaitable[bool]],
     ) -> None:
         """`ttl` and `patience` in seconds.
 
         `load` says how many turns run here and how many may. `on_lost` is called when this replica was taken for lost,
         or could not reach the store for longer than `patience`: nothing it runs may go on. `recover` takes the turns of
-        a lost replica, as long as it is the one that was condemned at the given time.
+        a lost replica, as long as it is the one that was condemned at the given time, and says whether none is left.
         """
         self._registry = registry
         self._ttl = ttl
@@ -52,6 +52,9 @@ class Lease:
         """The last beat of each other replica, and when it was first seen here."""
         self._recovering: dict[str, asyncio.Task[None]] = {}
         self._recovered: dict[str, float] = {}
+        """When it was last tried to recover the turns of each."""
+        self._done: dict[str, int] = {}
+        """Those of which nothing was left the last time, with the time at which they were condemned."""
         self.valid = False
         """Turns may be claimed: somebody would notice if this replica went away."""
         self.trouble = "not reached yet"
@@ -103,8 +106,8 @@ class Lease:
             self.valid = False
             self._on_lost()
         since = await self._registry.condemned_since(name)
-        await self._recover(name, since)
-        await self._registry.acquit(name)
+        if await self._recover(name, since):
+            await self._registry.acquit(name)
 
     async def _look_after(self, roll: Roll, now: float) -> None:
         for name, beat_ms in roll.beats.items():
@@ -118,11 +121,12 @@ class Lease:
                     self._begin_recovery(name, since)
         self._seen = {name: seen for name, seen in self._seen.items() if name in roll.beats}
         for name, since in roll.condemned.items():
-            if roll.now_ms - since > _RECOVER_FOR_MS and name not in self._recovering:
+            if roll.now_ms - since > _RECOVER_FOR_MS and self._done.get(name) == since:
                 await self._registry.acquit(name)
             elif now - self._recovered.get(name, float("-inf")) >= _RECOVER_AGAIN:
                 self._begin_recovery(name, since)
         self._recovered = {name: at for name, at in self._recovered.items() if name in roll.condemned}
+        self._done = {name: since for name, since in self._done.items() if name in roll.condemned}
 
     def _is_lost(self, name: str, beat_ms: int, store_ms: int, now: float) -> bool:
         known, since = self._seen.get(name, (0, 0.0))
@@ -141,8 +145,10 @@ class Lease:
             recovering.add_done_callback(lambda _: self._recovering.pop(name, None))
 
     async def _recover_turns(self, name: str, since: int) -> None:
+        self._done.pop(name, None)
         try:
-            await self._recover(name, since)
+            if await self._recover(name, since):
+                self._done[name] = since
         except StoreUnavailableError as error:
             self._recovered.pop(name, None)
             log.warning("the turns of %s are not all recovered yet: %s", name, error)

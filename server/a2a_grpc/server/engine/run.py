@@ -351,7 +351,9 @@ class Run:
     def _over(self) -> None:
         if self.over.is_set():
             return
-        self.unfinished = not self.writer.released and self._reason is not _Reason.STOP
+        # Whatever it is stopped for: what may not be run twice has used up its attempt.
+        given_back = self._reason is _Reason.STOP and (self._attempts > 1 or self._turn is None)
+        self.unfinished = not self.writer.released and not given_back
         self.writer.close()
         self._turn = None
         self._on_over(self)

@@ -53,7 +53,7 @@ class Writer:
         self._stored_state = stored.state
         self._operation = 0
         self._snapshot_events = snapshot_events
-        self._snapshot_due = stored.seq + snapshot_events
+        self._snapshot_due = stored.seq + min(snapshot_events, store.log_events)
         self._pending: deque[tuple[a2a_pb2.StreamResponse, int]] = deque()
         """What is to be stored, each with its size in bytes."""
         self._pending_bytes = 0
@@ -271,7 +271,8 @@ class Writer:
         after = state if state is not None else self._stored_state
         releasing = self._releasing and not self._pending
         terminal = state in states.TERMINAL
-        # A snapshot per so many events, and no more often than the log doubles: its cost stays in line with the output.
+        # A snapshot per so many events, and no more often than the log doubles: its cost stays in line with the output,
+        # until the log is as long as it may be.
         snapshot = state in states.SETTLED or self.seq + len(batch) >= self._snapshot_due
         head, artifacts = self.fold.to_bytes() if snapshot else (b"", b"")
         return Append(
@@ -313,7 +314,10 @@ class Writer:
             if current is not None:
                 self.fold = current.fold
         elif step.snapshot_at is not None:
-            self._snapshot_due = max(self.seq + len(batch) + self._snapshot_events, 2 * (self.seq + len(batch)))
+            seq = self.seq + len(batch)
+            due = max(seq + self._snapshot_events, 2 * seq)
+            # The log is cut behind a snapshot, so that a task without one keeps it all.
+            self._snapshot_due = min(due, seq + self._store.log_events)
         self.seq = first + len(batch) - 1
         if step.state is not None:
             self._stored_state = step.state

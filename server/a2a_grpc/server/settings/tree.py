@@ -240,7 +240,7 @@ class StoreSettings(Group):
         Variable(
             name="A2A_STORE_PATIENCE",
             unit="seconds",
-            doc="How long a running turn waits for a store that is away before it gives up, and so does who waits for it.",
+            doc="How long a running turn, and who waits for it, holds out while the store is away.",
         ),
     ] = 45
     replicas: Annotated[

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, Field
 
-from a2a_grpc.server.store.location import Kind, Location
+from a2a_grpc.server.store.location import Kind, Location, split_url
 
 HIDDEN = "***"
 HIGHEST_PORT = 65535
@@ -106,12 +106,9 @@ class RedisUrl:
         return Location.parse(self.value).kind is Kind.CLUSTER
 
     def __str__(self) -> str:
-        parts = urlsplit(self.value)
-        shown = parts.netloc
-        if parts.username is not None or parts.password is not None:
-            user = parts.username or ""
-            shown = f"{user}:{HIDDEN}@" if parts.password is not None else f"{user}@"
-            shown += parts.netloc.rpartition("@")[2]
+        parts = split_url(self.value)
+        user, colon, _ = parts.credentials.partition(":")
+        shown = f"{user}{f':{HIDDEN}' if colon else ''}@{parts.hosts}" if parts.credentials else parts.hosts
         # redis-py also takes credentials from the query.
         query = re.sub(r"((?:^|&)\w*password=)[^&]*", rf"\1{HIDDEN}", parts.query)
         return f"{parts.scheme}://{shown}{parts.path}{'?' if query else ''}{query}"

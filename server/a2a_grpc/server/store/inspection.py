@@ -132,7 +132,7 @@ class Inspection:
         census = await self._store.registry.census()
         names = {*(row.name for row in census.replicas), *census.condemned}
         held = await asyncio.gather(*(self._store.held(name) for name in sorted(names)))
-        after = sorted(task_id for line in held for task_id in line if task_id > position)
+        after = sorted(task_id for line in held for task_id in line.task_ids if task_id > position)
         return Found(await self._summaries(after[:limit], wanted), after[limit - 1] if len(after) > limit else "")
 
     async def _queued(self, key: Callable[[Keys], str], wanted: Wanted, position: str, limit: int) -> Found:

@@ -5,13 +5,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Self
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 _HIGHEST_PORT = 65535
 _SENTINEL_PORT = 26379
 _SERVER_PORT = 6379
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]@,]+))(?::(?P<port>[0-9]{1,5}))?")
 _FOR_SENTINELS = ("sentinel_username", "sentinel_password")
+
+
+class Parts(NamedTuple):
+    """The parts of a URL whose host may be a list, which `urllib.parse` refuses where it holds an IPv6 address."""
+
+    scheme: str
+    credentials: str
+    """As they stand before the last @, or ""."""
+    hosts: str
+    path: str
+    query: str
+
+
+def split_url(url: str) -> Parts:
+    """Take `url` apart, whatever it is: parts that it has not are empty."""
+    before, _, after = url.partition("://")
+    rest, _, _ = after.partition("#")
+    rest, _, query = rest.partition("?")
+    place, slash, path = rest.partition("/")
+    credentials, _, hosts = place.rpartition("@")
+    return Parts(before.lower(), credentials, hosts, slash + path, query)
 
 
 class Endpoint(NamedTuple):
@@ -48,7 +69,7 @@ class Location:
     @classmethod
     def parse(cls, url: str) -> Self:
         """Take `url` apart. Raises: ValueError with the end of a sentence that says what is wrong."""
-        parts = urlsplit(url)
+        parts = split_url(url)
         tls, _, suffix = parts.scheme.partition("+")
         if suffix not in {"sentinel", "cluster"} or tls not in {"redis", "rediss"}:
             return cls(Kind.SERVER, url)
@@ -68,8 +89,8 @@ class Location:
 
     def server_url(self, endpoint: Endpoint) -> str:
         """The URL of one server that holds data, with everything that A2A_REDIS_URL says about such."""
-        parts = urlsplit(self.url)
-        user = parts.netloc.rpartition("@")[0]
+        parts = split_url(self.url)
+        user = parts.credentials
         number = parts.path.removeprefix(f"/{self.master}") if self.kind is Kind.SENTINEL else ""
         query = {name: value for name, value in self._options().items() if name not in _FOR_SENTINELS}
         return _url(self._scheme(), f"{user}@" if user else "", endpoint, number.rstrip("/"), query)
@@ -82,10 +103,10 @@ class Location:
         return _url(self._scheme(), f"{user}:{password}@" if user or password else "", endpoint, "", query)
 
     def _scheme(self) -> str:
-        return urlsplit(self.url).scheme.partition("+")[0]
+        return split_url(self.url).scheme.partition("+")[0]
 
     def _options(self) -> dict[str, str]:
-        return dict(parse_qsl(urlsplit(self.url).query, keep_blank_values=True))
+        return dict(parse_qsl(split_url(self.url).query, keep_blank_values=True))
 
 
 def _url(scheme: str, user: str, endpoint: Endpoint, path: str, query: Mapping[str, str]) -> str:
@@ -94,7 +115,7 @@ def _url(scheme: str, user: str, endpoint: Endpoint, path: str, query: Mapping[s
 
 def _endpoints(url: str, port: int, example: str) -> tuple[Endpoint, ...]:
     found = []
-    for number, entry in enumerate(urlsplit(url).netloc.rpartition("@")[2].split(","), start=1):
+    for number, entry in enumerate(split_url(url).hosts.split(","), start=1):
         match = _HOST.fullmatch(entry)
         if match is None or int(match["port"] or port) > _HIGHEST_PORT:
             raise ValueError(f"address {number} in it cannot be read; write HOST:PORT,HOST:PORT as in {example}")

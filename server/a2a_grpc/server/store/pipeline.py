@@ -58,6 +58,8 @@ class Call:
     sent: float = 0.0
     loaded: bool = False
     """Its script was loaded for it."""
+    refused: str = ""
+    """What the server said to it last, instead of an answer."""
     asking: bool = False
     """The node does not own the slot yet and answers all the same when it is told so."""
     hops: int = 0
@@ -231,6 +233,7 @@ class Pipeline:
                 call.loaded = True
                 self._again(call)
         elif error.startswith(_TRANSIENT):
+            call.refused = error
             if error.startswith(_ASTRAY):
                 self._around.astray(self)
             self.later(call)
@@ -350,7 +353,7 @@ def _unheard(now: float) -> Call:
 def expired(call: Call, now: float) -> bool:
     """Give up a call whose time is over; whether nobody waits for its answer any more."""
     if call.deadline <= now:
-        _fail(call, "the store did not answer in time")
+        _fail(call, f"the store refuses: {call.refused}" if call.refused else "the store did not answer in time")
     return call.reply.done()
 
 

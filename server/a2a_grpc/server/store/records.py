@@ -44,7 +44,7 @@ class StoredTask:
 
 
 class Outcome(enum.Enum):
-    """How a step of a task's life ended; everything but the first four left the store as it was."""
+    """How a step of a task's life ended."""
 
     CREATED = "CREATED"
     STARTED = "STARTED"
@@ -161,6 +161,15 @@ class Appended:
     outcome: Outcome
     first: int = 0
     canceling: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """The tasks that a replica holds."""
+
+    task_ids: list[str]
+    complete: bool
+    """Every shard has answered: there are no others."""
 
 
 @dataclass(slots=True)

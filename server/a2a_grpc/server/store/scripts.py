@@ -242,6 +242,15 @@ return accept('STARTED', seq, claimed and epoch or 0)
 """,
 )
 
+RELEASE = Script(
+    "release",
+    """
+-- KEYS: dedupe   ARGV: reservation
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return {'OK'}
+""",
+)
+
 APPEND = Script(
     "append",
     _WRITE

@@ -37,12 +37,23 @@ class Sentinels:
     async def master(self) -> Endpoint:
         """Where the master is, as the sentinel with the newest knowledge says. Raises: ConnectionError."""
         try:
-            answers = await ask_all([asked.command("SENTINEL", "MASTER", self._name) for asked in self._asked])
+            asking = [asyncio.ensure_future(self._ask(asked)) for asked in self._asked]
+            answers: list[tuple[int, Endpoint] | None] = await ask_all(asking)
         except (StoreUnavailableError, RedisError) as error:
             raise ConnectionError(f"no sentinel says where the master {self._name} is: {error}") from None
-        views = [dict(zip(answer[::2], answer[1::2], strict=True)) for answer in answers if answer is not None]
-        newest = max(views, key=lambda view: int(view[b"config-epoch"]))
-        return Endpoint(newest[b"ip"].decode(), int(newest[b"port"]))
+        _, newest = max(answer for answer in answers if answer is not None)
+        return newest
+
+    async def _ask(self, sentinel: Pipeline) -> tuple[int, Endpoint]:
+        """What one sentinel says, and how new that is."""
+        # Both are needed. While a failover is being completed, the sentinel that leads it has the new epoch, and tells
+        # the new address only to those who ask for nothing else; with the epoch it still tells the old one.
+        address, facts = await asyncio.gather(
+            sentinel.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name),
+            sentinel.command("SENTINEL", "MASTER", self._name),
+        )
+        epoch = facts[facts.index(b"config-epoch") + 1]
+        return int(epoch), Endpoint(address[0].decode(), int(address[1]))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -5,7 +5,7 @@ import heapq
 import logging
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from itertools import islice, zip_longest
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from a2a_grpc.server.core.events import Event, Fold, message_added, milliseconds
 from a2a_grpc.server.core.pages import Cursor
 from a2a_grpc.server.store import keys as key_names
 from a2a_grpc.server.store import scripts
-from a2a_grpc.server.store.errors import StoreMisconfiguredError
+from a2a_grpc.server.store.errors import StoreMisconfiguredError, StoreUnavailableError
 from a2a_grpc.server.store.keys import Keys
 from a2a_grpc.server.store.link import Argument
 from a2a_grpc.server.store.opening import open_nodes
@@ -25,6 +25,7 @@ from a2a_grpc.server.store.records import (
     Append,
     Appended,
     Dedupe,
+    Held,
     Origin,
     Outcome,
     Page,
@@ -41,7 +42,7 @@ from a2a_grpc.server.store.registry import Registry
 log = logging.getLogger(__name__)
 
 # Seconds. A failover takes two or more, and readiness shall tell of each.
-_NOW = 1.0
+_SOON = 1.0
 _CARD_KEPT_MS = 400 * 86_400_000
 _LOOK_AGAIN_MS = 5000
 _OLDEST_SERVER = (7, 0)
@@ -81,9 +82,10 @@ class TaskStore:
         self.replica = replica
         self.shards = shards
         self._patience = max(patience, timeout)
+        self._soon = min(_SOON, timeout)
         self._task_ttl_ms = int(task_ttl * 1000)
         self._max_ready = max_ready
-        self._log_events = log_events
+        self.log_events = log_events
         self._webhook_patience_ms = int(webhook_patience * 1000)
         self.nodes = open_nodes(url, timeout=timeout, replicas=store_replicas)
         self._pipeline = self.nodes.calls
@@ -119,9 +121,11 @@ class TaskStore:
     async def ping(self) -> None:
         """See that every server of the store takes writes now."""
         await asyncio.gather(
-            self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=_NOW),
+            self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=self._soon),
             *(
-                self._pipeline.command("SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=_NOW)
+                self._pipeline.command(
+                    "SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=self._soon
+                )
                 for shard in self._one_of_each()
             ),
         )
@@ -284,8 +288,11 @@ class TaskStore:
             ],
         )
         placed = _placed(reply, task_id, dedupe)
-        if placed.outcome in {Outcome.FULL, Outcome.HOOKED, Outcome.GONE} and known is None:
+        if placed.outcome in {Outcome.FULL, Outcome.HOOKED, Outcome.GONE, Outcome.STATE}:
             await self._release(scope, dedupe, task_id)
+        elif known is not None:
+            # Whoever noted it first may take it back.
+            await self._note(scope, dedupe, task_id)
         return placed
 
     async def _reserve(self, scope: Scope, dedupe: Dedupe, task_id: str) -> Placed | None:
@@ -296,18 +303,22 @@ class TaskStore:
         home = self._keys[self._shard_for(scope, dedupe.message_id)]
         if home is self.keys_of(task_id):
             return None
-        key = home.dedupe(scope.tenant, scope.owner, dedupe.message_id)
-        entry = f"{dedupe.call_id} {dedupe.digest} {task_id} {Outcome.KNOWN.value} 0 0"
-        found = await self._pipeline.command("SET", key, entry, "NX", "GET", "PX", dedupe.window_ms)
+        found = await self._note(scope, dedupe, task_id, "NX", "GET")
         if found is None or found.startswith(dedupe.call_id.encode()):
             return None
         return _placed([b"KNOWN", found], "", dedupe)
 
+    def _note(self, scope: Scope, dedupe: Dedupe, task_id: str, *options: str) -> asyncio.Future[Any]:
+        home = self._keys[self._shard_for(scope, dedupe.message_id)]
+        key, entry = home.dedupe(scope.tenant, scope.owner, dedupe.message_id), _reservation(dedupe, task_id)
+        return self._pipeline.command("SET", key, entry, *options, "PX", dedupe.window_ms)
+
     async def _release(self, scope: Scope, dedupe: Dedupe, task_id: str) -> None:
-        """Take back what `_reserve` noted: the message was not accepted."""
+        """Take back what `_reserve` noted for this call: the message was not accepted."""
         home = self._keys[self._shard_for(scope, dedupe.message_id)]
         if home is not self.keys_of(task_id):
-            await self._pipeline.command("DEL", home.dedupe(scope.tenant, scope.owner, dedupe.message_id))
+            key = home.dedupe(scope.tenant, scope.owner, dedupe.message_id)
+            await self._pipeline.script(scripts.RELEASE, [key], [_reservation(dedupe, task_id)])
 
     async def append(self, step: Append) -> Appended:
         """Write the holder's entries; waits through an outage of the store for as long as the patience lasts."""
@@ -343,7 +354,7 @@ class TaskStore:
                 if step.terminal
                 else "",
                 step.told,
-                self._log_events,
+                self.log_events,
                 *step.entries,
             ],
             self._patience,
@@ -412,7 +423,8 @@ class TaskStore:
     async def put_back(self, task_id: str, epoch: int, *, counted: bool = False, due_ms: int | None = None) -> None:
         """Give an unfinished turn back, to be run before all others, or not before `due_ms` (ms since 1970).
 
-        `counted`: the attempt stays one of those that the turn has.
+        `counted`: the attempt stays one of those that the turn has, which asked for the next one itself; it waits
+        through an outage of the store.
         """
         keys = self.keys_of(task_id)
         await self._pipeline.script(
@@ -426,18 +438,17 @@ class TaskStore:
                 "" if due_ms is None else due_ms,
                 keys.ready_channel,
             ],
+            self._patience if counted else None,
         )
 
     async def promote(self, count: int = 100) -> None:
         """Let the turns whose time has come wait for a replica like others."""
-        lines = await asyncio.gather(
-            *(
-                self._pipeline.command("ZRANGE", keys.later, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
-                for keys in self._keys
-            )
+        lines = await _from_all(
+            self._pipeline.command("ZRANGE", keys.later, "-inf", now_ms(), "BYSCORE", "LIMIT", 0, count)
+            for keys in self._keys
         )
         for keys, due in zip(self._keys, lines, strict=True):
-            for task_id in due:
+            for task_id in due or ():
                 await self._pipeline.script(
                     scripts.PROMOTE,
                     [keys.task(task_id.decode()), keys.ready, keys.fair, keys.later],
@@ -561,20 +572,18 @@ class TaskStore:
 
     async def waiting(self, count: int) -> list[str]:
         """Up to `count` tasks whose turns wait for a replica, those that are due first from every shard in turn."""
-        lines = await asyncio.gather(
-            *(self._pipeline.command("ZRANGE", keys.ready, 0, count - 1) for keys in self._keys)
-        )
+        answers = await _from_all(self._pipeline.command("ZRANGE", keys.ready, 0, count - 1) for keys in self._keys)
+        lines = [line for line in answers if line]
         # Replicas that look at the same time should not all begin with the same shard.
         random.shuffle(lines)
         in_turn = (task_id for rank in zip_longest(*lines) for task_id in rank if task_id is not None)
         return [task_id.decode() for task_id in islice(in_turn, count)]
 
-    async def held(self, replica: str = "") -> list[str]:
+    async def held(self, replica: str = "") -> Held:
         """The tasks that `replica` (default: this one) holds."""
-        replies = await asyncio.gather(
-            *(self._pipeline.command("SMEMBERS", keys.held(replica or self.replica)) for keys in self._keys)
-        )
-        return [task_id.decode() for found in replies for task_id in found]
+        name = replica or self.replica
+        found = await _from_all(self._pipeline.command("SMEMBERS", keys.held(name)) for keys in self._keys)
+        return Held(task_ids=[task_id.decode() for held in found for task_id in held or ()], complete=None not in found)
 
     async def exists(self, task_id: str, *, patient: bool = False) -> bool:
         """Whether there is a task of this id, which must be one that this store made."""
@@ -613,6 +622,25 @@ class TaskStore:
         await self._pipeline.command("SET", key, now_ms(), "NX", "PX", _CARD_KEPT_MS)
         await self._pipeline.command("PEXPIRE", key, _CARD_KEPT_MS)
         return int(await self._pipeline.command("GET", key))
+
+
+async def _from_all(asked: Iterable[Awaitable[Any]]) -> list[Any]:
+    """What each shard answers; None for one whose part of a cluster is away.
+
+    Raises: StoreUnavailableError where none answers.
+    """
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    if len(failed) == len(answers):
+        raise failed[0]
+    for error in failed:
+        if not isinstance(error, StoreUnavailableError):
+            raise error
+    return [None if isinstance(answer, BaseException) else answer for answer in answers]
+
+
+def _reservation(dedupe: Dedupe, task_id: str) -> str:
+    return f"{dedupe.call_id} {dedupe.digest} {task_id} {Outcome.KNOWN.value} 0 0"
 
 
 def _outcome(reply: list[Any]) -> Outcome:

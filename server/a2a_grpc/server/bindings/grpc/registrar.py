@@ -82,6 +82,11 @@ class Registrar:
             self._released.set()
             self._released = None
 
+    @property
+    def unary_calls(self) -> int:
+        """How many unary calls are here."""
+        return sum(len(calls) for calls in self._unary.values())
+
     def drain(self, service: str) -> None:
         """End the streams of `service`, and any that still begins, with UnavailableError; unary calls may finish."""
         self._draining.add(service)

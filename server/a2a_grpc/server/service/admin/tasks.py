@@ -147,7 +147,8 @@ def _shown(task: Summary) -> admin_pb2.TaskSummary:
         context_id=task.context,
         state=states.name(task.state),
         holder=task.holder,
-        attempt=task.attempt,
+        # Who writes the end of a turn without an attempt left has claimed it once more, and does not run it.
+        attempt=min(task.attempt, task.limit) if task.limit else task.attempt,
         attempt_limit=task.limit,
         place=_PLACES[task.place] if task.place is not None else admin_pb2.PLACE_UNSPECIFIED,
     )
