@@ -9,8 +9,9 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 PYTHON ?=
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14
 
-# A file stays in one process: its servers start once, and half of the time is saved.
-PARALLEL := -n 2 --dist loadfile
+# A file stays in one process: its servers start once, and half of the time is saved. Tests mostly wait, for processes
+# that start and for leases that end, so that there are more of these processes than a small machine has cores.
+PARALLEL := -n 4 --dist loadfile
 
 # buf compares proto/ with this commit.
 AGAINST ?= HEAD~1

@@ -290,7 +290,7 @@ class TaskStore:
         placed = _placed(reply, task_id, dedupe)
         if placed.outcome in {Outcome.FULL, Outcome.HOOKED, Outcome.GONE, Outcome.STATE}:
             await self._release(scope, dedupe, task_id)
-        elif known is not None:
+        elif known is not None and known.task_id == task_id:
             # Whoever noted it first may take it back.
             await self._note(scope, dedupe, task_id)
         return placed
