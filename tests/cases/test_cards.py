@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -330,8 +330,18 @@ async def test_b099_flags_and_behaviour_are_one(
             assert kinds(await caller.events("echo x")) == ["task SUBMITTED", "artifact", "COMPLETED"]
         else:
             await refused(UNSUPPORTED_OPERATION, caller.call("SendStreamingMessage", say("echo x")))
-        assert not capabilities.get("pushNotifications")
-        await push_is_refused(caller, await caller.task("ask"))
+        asked = await caller.task("ask")
+        if capabilities.get("pushNotifications"):
+            config = pb.TaskPushNotificationConfig(task_id=asked.id, url="https://a.example/x")
+            made = await caller.call("CreateTaskPushNotificationConfig", config)
+            known = pb.ListTaskPushNotificationConfigsRequest(task_id=asked.id)
+            listed = cast(
+                "pb.ListTaskPushNotificationConfigsResponse",
+                await caller.call("ListTaskPushNotificationConfigs", known),
+            )
+            assert list(listed.configs) == [made]
+        else:
+            await push_is_refused(caller, asked)
         with pytest.raises(CallError) as caught:
             await caller.call("GetExtendedAgentCard")
         assert bool(capabilities.get("extendedAgentCard")) != caught.value.is_of(UNSUPPORTED_OPERATION)

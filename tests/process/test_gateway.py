@@ -211,7 +211,7 @@ async def compare(replica: Replica, gateway: Replica, binding: str, scenario: Sc
         async with CALLERS[binding](to, {**VERSION, **KEY}) as caller:
             assert isinstance(caller, HttpCaller | JsonRpcCaller)
             transcript = Transcript(caller)
-            await scenario(transcript, f"tenant-{uuid.uuid4().hex[:8]}")
+            await scenario(transcript, f"tenant-{uuid.uuid4().hex}")
             transcripts.append(transcript.answers)
     direct, passed = transcripts
     for there, here in zip(direct, passed, strict=True):
