@@ -144,12 +144,12 @@ async def receiver(
 ) -> AsyncIterator[Receiver]:
     """A receiver on a port of its own."""
     made = Receiver(behave)
-    connections: set[asyncio.Task[None]] = set()
+    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(made.serve(reader, writer))
-        connections.add(serving)
-        serving.add_done_callback(connections.discard)
+        connections[serving] = writer
+        serving.add_done_callback(connections.pop)
 
     server = await asyncio.start_server(connected, host, 0, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]
@@ -158,6 +158,11 @@ async def receiver(
         yield made
     finally:
         server.close()
-        for serving in list(connections):
+        left = dict(connections)
+        for serving, writer in left.items():
             serving.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+            # One that has only just come has not begun to serve, and would never end.
+            writer.transport.abort()
+        await asyncio.gather(*left, return_exceptions=True)
+        # A transport closes in the next turn of the loop.
+        await asyncio.sleep(0)
