@@ -21,6 +21,20 @@ _SERVICE_CONFIG: Final = json.dumps(
     {
         "loadBalancingConfig": [{"round_robin": {}}],
         "healthCheckConfig": {"serviceName": a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name},
+        # A call that reaches a server in the moment of its leaving is ended by the library there and never seen by the
+        # service (docs/DEPLOY.md). It may be sent to another one; nothing else is: its caller knows better.
+        "methodConfig": [
+            {
+                "name": [{}],
+                "retryPolicy": {
+                    "maxAttempts": 3,
+                    "initialBackoff": "0.05s",
+                    "maxBackoff": "0.5s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["CANCELLED"],
+                },
+            }
+        ],
     }
 )
 _OPTIONS: Final = (
