@@ -361,9 +361,13 @@ class Engine:
                 self._wake_up.set()
             self._reserved -= 1
             self._rested.set()
-            self._placing[task_id] -= 1
-            if not self._placing[task_id]:
-                del self._placing[task_id]
+            self._unplace(task_id)
+
+    def _unplace(self, task_id: str) -> None:
+        """The store is not asked any more to give `task_id` to this replica."""
+        self._placing[task_id] -= 1
+        if not self._placing[task_id]:
+            del self._placing[task_id]
 
     def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed, limit: int) -> StoredTask:
         return StoredTask(
@@ -589,9 +593,7 @@ class Engine:
             if claimed is not None:
                 await self._take_on(task_id, claimed)
         finally:
-            self._placing[task_id] -= 1
-            if not self._placing[task_id]:
-                del self._placing[task_id]
+            self._unplace(task_id)
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)
