@@ -1,16 +1,15 @@
 """The commands for operators, and replicas that serve administration."""
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from a2a_grpc.command import main
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.tasks import TaskStore
+from tests.support.commands import Outcome, Run, running
 from tests.support.replica import Pair, Replica
 from tests.support.tasks import DAY, open_store
 from tests.support.waiting import wait_until
@@ -18,34 +17,10 @@ from tests.support.waiting import wait_until
 T = TypeVar("T")
 
 
-class Outcome(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def json(self) -> list[Any]:
-        return [json.loads(line) for line in self.lines]
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs any command."""
-
-    def run(*argv: str) -> Outcome:
-        code = main(argv)
-        return Outcome(code, *capsys.readouterr())
-
-    return run
+    return running(capsys)
 
 
 @pytest.fixture

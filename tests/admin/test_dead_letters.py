@@ -13,7 +13,8 @@ from a2a_grpc.client.transports.admin import AdminTransport
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.tasks import TaskStore
-from tests.admin.conftest import Run, admin_addr, letters_of, until, with_store
+from tests.admin.conftest import admin_addr, letters_of, until, with_store
+from tests.support.commands import Run
 from tests.support.replica import Pair
 from tests.support.tasks import create, origin
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.admin.conftest import Run, admin_addr, until
+from tests.admin.conftest import admin_addr, until
+from tests.support.commands import Run
 from tests.support.replica import ROOT, Pair, Replica
 
 ADMIN = pytest.mark.agent("tests.admin.agent:agent", A2A_ADMIN_ADDR="127.0.0.1:0")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.admin.conftest import Run, admin_addr, until
+from tests.admin.conftest import admin_addr, until
+from tests.support.commands import Run
 from tests.support.replica import Pair
 
 pytestmark = pytest.mark.agent("tests.admin.agent:agent", A2A_ADMIN_ADDR="127.0.0.1:0", A2A_LEASE_TTL="1.5")

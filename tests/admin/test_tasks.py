@@ -19,8 +19,9 @@ from a2a_grpc.server.store.erasing import Eraser
 from a2a_grpc.server.store.inspection import Inspection, Wanted
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.tasks import TaskStore
-from tests.admin.conftest import Run, admin_addr, letters_of, until, with_store
+from tests.admin.conftest import admin_addr, letters_of, until, with_store
 from tests.support.audit import audit
+from tests.support.commands import Run
 from tests.support.replica import ROOT, Pair
 from tests.support.tasks import chunk, create, read, status, step
 

@@ -6,46 +6,22 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from a2a_grpc.client.cli import list_tasks
 from a2a_grpc.client.printing import plain
-from a2a_grpc.command import COMMANDS, main
+from a2a_grpc.command import COMMANDS
+from tests.support.commands import Outcome, Run, running
 from tests.support.replica import ROOT, Pair
 
 pytestmark = pytest.mark.agent("tests.client.agent:agent")
 
 
-class Outcome(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def json(self) -> list[Any]:
-        return [json.loads(line) for line in self.lines]
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*argv: str) -> Outcome:
-        code = main(argv)
-        return Outcome(code, *capsys.readouterr())
-
-    return run
+    return running(capsys)
 
 
 @pytest.fixture

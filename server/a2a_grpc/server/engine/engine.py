@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
@@ -110,8 +109,8 @@ class Engine:
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reserved = 0
-        self._placing: Counter[str] = Counter()
-        """Tasks that the store is asked to give to this replica."""
+        self._placing: dict[str, int] = {}
+        """Tasks that the store is asked to give to this replica, and by how many."""
         self._wake_up = asyncio.Event()
         self._rested = asyncio.Event()
         """Set whenever a turn or a reservation ends."""
@@ -372,7 +371,7 @@ class Engine:
         claim = self._room(leased=leased) > 0
         if claim:
             self._reserved += 1
-            self._placing[task_id] += 1
+            self._place(task_id)
         return claim
 
     def _unreserve(self, task_id: str, claim: bool) -> None:
@@ -382,9 +381,15 @@ class Engine:
                 self._wake_up.set()
             self._reserved -= 1
             self._rested.set()
-            self._placing[task_id] -= 1
-            if not self._placing[task_id]:
-                del self._placing[task_id]
+            self._unplace(task_id)
+
+    def _place(self, task_id: str) -> None:
+        self._placing[task_id] = self._placing.get(task_id, 0) + 1
+
+    def _unplace(self, task_id: str) -> None:
+        left = self._placing.pop(task_id) - 1
+        if left:
+            self._placing[task_id] = left
 
     def _claimed(self, entry: a2a_pb2.StreamResponse, scope: Scope, placed: Placed, limit: int) -> StoredTask:
         return StoredTask(
@@ -621,15 +626,13 @@ class Engine:
 
     async def _recover(self, task_id: str, epoch: int, lost: str) -> None:
         """Have a turn run again that was begun and not ended; where it may not be, write its end."""
-        self._placing[task_id] += 1
+        self._place(task_id)
         try:
             claimed = await self._store.recover(task_id, epoch, lost, default_limit=self._limits.max_attempts)
             if claimed is not None:
                 await self._take_on(task_id, claimed)
         finally:
-            self._placing[task_id] -= 1
-            if not self._placing[task_id]:
-                del self._placing[task_id]
+            self._unplace(task_id)
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)

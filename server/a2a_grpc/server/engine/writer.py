@@ -94,11 +94,6 @@ class Writer:
         return self._stored_state in states.TERMINAL
 
     @property
-    def lost(self) -> bool:
-        """The claim was lost, or the store could not be reached."""
-        return self._lost is not None
-
-    @property
     def crowded(self) -> bool:
         """So much waits to be stored that a writer should wait for `room`."""
         return len(self._pending) >= _MAX_PENDING or self._pending_bytes >= _MAX_PENDING_BYTES

@@ -183,7 +183,9 @@ class Listener:
             return
         del self._asked[channel]
         self.connected = True
-        self._hearer.confirmed(channel)
+        if channel in self.channels:
+            # One that was dropped meanwhile is listened to elsewhere, and what comes there is not heard yet.
+            self._hearer.confirmed(channel)
 
     def _parted(self, channel: str) -> None:
         if self._left[channel] > 0:

@@ -16,13 +16,18 @@ from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.store.pipeline import Calls
 from a2a_grpc.server.store.scripts import Script
 
-_BEAT = Script(
-    "beat",
-    """
--- KEYS: replicas condemned   ARGV: name about enters
--- Who was condemned, or is not known any more, hears it; with `enters` it is taken in (anew).
+# Milliseconds since 1970 by the store's clock, as a text.
+_NOW = """
 local time = redis.call('TIME')
 local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
+"""
+
+_BEAT = Script(
+    "beat",
+    _NOW
+    + """
+-- KEYS: replicas condemned   ARGV: name about enters
+-- Who was condemned, or is not known any more, hears it; with `enters` it is taken in (anew).
 if ARGV[3] == '1' then
   if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then return {'CONDEMNED'} end
 elseif redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
@@ -35,24 +40,23 @@ return {'OK', now, redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2]
 
 _CENSUS = Script(
     "census",
-    """
+    _NOW
+    + """
 -- KEYS: replicas condemned
-local time = redis.call('TIME')
-local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 return {now, redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}
 """,
 )
 
 _CONDEMN = Script(
     "condemn",
-    """
+    _NOW
+    + """
 -- KEYS: replicas condemned   ARGV: name beat
 -- Only if it has said nothing since.
 local row = redis.call('HGET', KEYS[1], ARGV[1])
 if not row or string.match(row, '^%d+') ~= ARGV[2] then return {'ALIVE'} end
-local time = redis.call('TIME')
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('HSET', KEYS[2], ARGV[1], string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000)))
+redis.call('HSET', KEYS[2], ARGV[1], now)
 return {'OK'}
 """,
 )

@@ -300,7 +300,7 @@ class TaskStore:
 
         None where it was not known there yet, and in the shard of the task it is looked up by the script itself.
         """
-        home = self._keys[self._shard_for(scope, dedupe.message_id)]
+        home = self.home_of(scope, dedupe.message_id)
         if home is self.keys_of(task_id):
             return None
         found = await self._note(scope, dedupe, task_id, "NX", "GET")
@@ -309,13 +309,13 @@ class TaskStore:
         return _placed([b"KNOWN", found], "", dedupe)
 
     def _note(self, scope: Scope, dedupe: Dedupe, task_id: str, *options: str) -> asyncio.Future[Any]:
-        home = self._keys[self._shard_for(scope, dedupe.message_id)]
+        home = self.home_of(scope, dedupe.message_id)
         key, entry = home.dedupe(scope.tenant, scope.owner, dedupe.message_id), _reservation(dedupe, task_id)
         return self._pipeline.command("SET", key, entry, *options, "PX", dedupe.window_ms)
 
     async def _release(self, scope: Scope, dedupe: Dedupe, task_id: str) -> None:
         """Take back what `_reserve` noted for this call: the message was not accepted."""
-        home = self._keys[self._shard_for(scope, dedupe.message_id)]
+        home = self.home_of(scope, dedupe.message_id)
         if home is not self.keys_of(task_id):
             key = home.dedupe(scope.tenant, scope.owner, dedupe.message_id)
             await self._pipeline.script(scripts.RELEASE, [key], [_reservation(dedupe, task_id)])
@@ -480,7 +480,7 @@ class TaskStore:
 
     async def known(self, scope: Scope, dedupe: Dedupe, task_id: str = "") -> Placed | None:
         """Where the same message went before, if it did: as the first of a task, or to the task `task_id`."""
-        keys = self.keys_of(task_id) if task_id else self._keys[self._shard_for(scope, dedupe.message_id)]
+        keys = self.keys_of(task_id) if task_id else self.home_of(scope, dedupe.message_id)
         found = await self._pipeline.command("GET", keys.dedupe(scope.tenant, scope.owner, dedupe.message_id))
         return None if found is None else _placed([b"KNOWN", found], "", dedupe)
 

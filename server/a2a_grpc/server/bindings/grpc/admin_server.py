@@ -10,7 +10,7 @@ from a2a_grpc.admin.v1 import admin_pb2
 from a2a_grpc.admin.v1.admin_pb2_grpc import AdminServiceServicer, add_AdminServiceServicer_to_server
 from a2a_grpc.server.bindings.grpc.reflection import add_reflection
 from a2a_grpc.server.bindings.grpc.registrar import Registrar
-from a2a_grpc.server.bindings.grpc.server import try_to_bind
+from a2a_grpc.server.bindings.grpc.server import listen
 
 ADMIN_SERVICE: Final = admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name
 
@@ -41,13 +41,7 @@ class AdminServer:
 
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
-        await asyncio.to_thread(try_to_bind, self._addr)
-        try:
-            port = self._server.add_insecure_port(self._addr)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen for administration on {self._addr}") from error
-        await self._server.start()
-        return port
+        return await listen(self._server, self._addr)
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then end it. None: cancel at once."""

@@ -101,17 +101,7 @@ class GrpcServer:
 
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
-        if not self._addr.startswith("unix:"):
-            await asyncio.to_thread(try_to_bind, self._addr)
-        try:
-            if self._credentials is not None:
-                port = self._server.add_secure_port(self._addr, self._credentials)
-            else:
-                port = self._server.add_insecure_port(self._addr)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen for gRPC on {self._addr}") from error
-        await self._server.start()
-        return port
+        return await listen(self._server, self._addr, self._credentials)
 
     def retire(self) -> None:
         """Say that nothing is ready here any more, and serve on."""
@@ -238,7 +228,25 @@ def _age_options(age: ConnectionAge) -> tuple[tuple[str, int], ...]:
     )
 
 
-def try_to_bind(addr: str) -> None:
+async def listen(server: grpc.aio.Server, addr: str, credentials: grpc.ServerCredentials | None = None) -> int:
+    """Have `server` listen on `addr`, in plaintext without `credentials`, and return the port.
+
+    Raises OSError, with the address in its text.
+    """
+    if not addr.startswith("unix:"):
+        await asyncio.to_thread(_try_to_bind, addr)
+    try:
+        if credentials is not None:
+            port = server.add_secure_port(addr, credentials)
+        else:
+            port = server.add_insecure_port(addr)
+    except RuntimeError as error:
+        raise OSError(f"cannot listen for gRPC on {addr}") from error
+    await server.start()
+    return port
+
+
+def _try_to_bind(addr: str) -> None:
     """Raise the OSError that says why nobody can listen on `addr`.
 
     gRPC raises an error without a reason, and tells the reason on stderr in words of its own.
