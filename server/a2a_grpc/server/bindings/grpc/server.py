@@ -236,10 +236,7 @@ async def listen(server: grpc.aio.Server, addr: str, credentials: grpc.ServerCre
     if not addr.startswith("unix:"):
         await asyncio.to_thread(_try_to_bind, addr)
     try:
-        if credentials is not None:
-            port = server.add_secure_port(addr, credentials)
-        else:
-            port = server.add_insecure_port(addr)
+        port = server.add_insecure_port(addr) if credentials is None else server.add_secure_port(addr, credentials)
     except RuntimeError as error:
         raise OSError(f"cannot listen for gRPC on {addr}") from error
     await server.start()
