@@ -33,6 +33,7 @@ from a2a_grpc.wire.headers import LAST_EVENT_ID, SUPPORTED_VERSION
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 Events = AsyncGenerator[a2a_pb2.StreamResponse, None]
+NumberedEvents = AsyncGenerator[Numbered, None]
 Request = TypeVar("Request", bound=Message)
 
 
@@ -74,7 +75,7 @@ class A2AClient:
         self._transports: dict[int, Transport] = {}
         self._current = 0
         self._loop = asyncio.get_running_loop()
-        self._patience = patience if card is None or _numbers_events(card) else 0.0
+        self._patience = patience if self.numbers_events else 0.0
         self._closed = asyncio.Event()
 
     @classmethod
@@ -169,7 +170,7 @@ class A2AClient:
         to be had, and holds what they said. An agent whose card says that it does not stream (3.3.4) is asked for the
         task again and again.
         """
-        return _limited(self._send_and_stream(request) if self._streams else self._send_and_poll(request), timeout)
+        return _limited(_responses(self.sending(request)), timeout)
 
     async def get_task(self, request: a2a_pb2.GetTaskRequest, *, timeout: float | None = None) -> a2a_pb2.Task:
         """A task as it is now (3.1.3)."""
@@ -204,7 +205,18 @@ class A2AClient:
         The protocol refuses to stream a task that has ended. Here its final state is then the only event, since a task
         may end while the caller is on the way.
         """
-        return _limited(self._subscribe(request.id) if self._streams else self._poll(request.id), timeout)
+        return _limited(_responses(self.following(request.id)), timeout)
+
+    def sending(self, request: a2a_pb2.SendMessageRequest) -> NumberedEvents:
+        """What `send_streaming_message` gives, with the numbers of the events (0 where the agent gives none)."""
+        return self._send_and_stream(request) if self._streams else self._send_and_poll(request)
+
+    def following(self, task_id: str, after: int = 0) -> NumberedEvents:
+        """What `subscribe_to_task` gives, with the numbers of the events.
+
+        With the number of an event, `after`, it begins with the task as it stood then, where the agent still knows.
+        """
+        return self._subscribe(task_id, after) if self._streams else self._poll(task_id)
 
     async def create_task_push_notification_config(
         self, request: a2a_pb2.TaskPushNotificationConfig, *, timeout: float | None = None
@@ -256,6 +268,11 @@ class A2AClient:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    @property
+    def numbers_events(self) -> bool:
+        """Whether the agent gives each event of a task its number, and knows a message that comes again."""
+        return self._card is None or _numbers_events(self._card)
 
     @property
     def _streams(self) -> bool:
@@ -343,7 +360,7 @@ class A2AClient:
         if retries.failures > 1:
             self._current = (self._current + 1) % len(self._interfaces)
 
-    def _send_and_stream(self, request: a2a_pb2.SendMessageRequest) -> Events:
+    def _send_and_stream(self, request: a2a_pb2.SendMessageRequest) -> NumberedEvents:
         request, retries = _copy(request), self._retries()
 
         def open_stream(task_id: str, seq: int) -> AsyncGenerator[Numbered, None]:
@@ -354,22 +371,24 @@ class A2AClient:
 
         return resuming(open_stream, TERMINAL | {a2a_pb2.TASK_STATE_INPUT_REQUIRED}, retries)
 
-    async def _send_and_poll(self, request: a2a_pb2.SendMessageRequest) -> Events:
+    async def _send_and_poll(self, request: a2a_pb2.SendMessageRequest) -> NumberedEvents:
         request = _copy(request)
         request.configuration.return_immediately = True
         response = await self.send_message(request)
         if response.HasField("message"):
-            yield a2a_pb2.StreamResponse(message=response.message)
+            yield Numbered(0, a2a_pb2.StreamResponse(message=response.message))
             return
         async with aclosing(self._follow(response.task, TERMINAL | {a2a_pb2.TASK_STATE_INPUT_REQUIRED})) as events:
             async for event in events:
-                yield event
+                yield Numbered(0, event)
 
-    def _subscribe(self, task_id: str) -> Events:
+    def _subscribe(self, task_id: str, after: int) -> NumberedEvents:
         retries = self._retries()
-        return resuming(lambda _, seq: self._subscription(task_id, seq, retries), TERMINAL, retries, task_id=task_id)
+        return resuming(
+            lambda _, seq: self._subscription(task_id, seq, retries), TERMINAL, retries, task_id=task_id, after=after
+        )
 
-    async def _subscription(self, task_id: str, after: int, retries: Retries) -> AsyncGenerator[Numbered, None]:
+    async def _subscription(self, task_id: str, after: int, retries: Retries) -> NumberedEvents:
         request = a2a_pb2.SubscribeToTaskRequest(id=task_id)
         begun = False
         try:
@@ -385,11 +404,11 @@ class A2AClient:
                 raise
             yield Numbered(0, a2a_pb2.StreamResponse(task=task))
 
-    async def _poll(self, task_id: str) -> Events:
+    async def _poll(self, task_id: str) -> NumberedEvents:
         task = await self.get_task(a2a_pb2.GetTaskRequest(id=task_id))
         async with aclosing(self._follow(task, TERMINAL)) as events:
             async for event in events:
-                yield event
+                yield Numbered(0, event)
 
     def _follow(self, task: a2a_pb2.Task, until: Collection[a2a_pb2.TaskState]) -> Events:
         request = a2a_pb2.GetTaskRequest(id=task.id, history_length=0)
@@ -434,6 +453,12 @@ def _addressed(request: Request, tenant: str) -> Request:
     copy: Any = _copy(request)
     copy.tenant = tenant
     return copy  # type: ignore[no-any-return]
+
+
+async def _responses(events: NumberedEvents) -> Events:
+    async with aclosing(events):
+        async for event in events:
+            yield event.response
 
 
 def _limited(events: Events, timeout: float | None) -> Events:

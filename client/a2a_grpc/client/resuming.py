@@ -15,9 +15,12 @@ Open = Callable[[str, int], AsyncGenerator[Numbered, None]]
 
 
 async def resuming(
-    open_stream: Open, ends: frozenset[a2a_pb2.TaskState], retries: Retries, *, task_id: str = ""
-) -> AsyncGenerator[a2a_pb2.StreamResponse, None]:
+    open_stream: Open, ends: frozenset[a2a_pb2.TaskState], retries: Retries, *, task_id: str = "", after: int = 0
+) -> AsyncGenerator[Numbered, None]:
     """The events of a stream, each once, over as many connections as that takes.
+
+    `after` is the number of an event that was told before, by somebody else: the stream begins with the task as it
+    stood then.
 
     A stream is over after a bare message or a state in `ends`; on agents that do not number their events also after any
     state that waits for the caller. One that was cut before is opened again, and what it begins with is left out: the
@@ -27,7 +30,7 @@ async def resuming(
     Raises StreamBrokenError where it cannot go on, for want of numbers or of a connection in the time that `retries`
     allow, and what the agent answers. A connection that breaks when the outcome is there takes nothing away.
     """
-    told = _Told(task_id)
+    told = _Told(task_id, after)
     again = False
     while True:
         try:
@@ -40,7 +43,7 @@ async def resuming(
                         continue
                     told.add(event)
                     retries.news()
-                    yield event.response
+                    yield event
                     if again and told.outcome(ends):
                         return  # a subscription would stay open where an answer to a message does not
             if told.outcome(ends) or told.closed(ends):
@@ -61,9 +64,9 @@ async def resuming(
 class _Told:
     """What the caller of a stream has been told."""
 
-    def __init__(self, task_id: str) -> None:
+    def __init__(self, task_id: str, seq: int) -> None:
         self.task_id = task_id
-        self.seq = 0
+        self.seq = seq
         """The number of the last event; 0: there was none, or it had none."""
         self.anything = False
         self._state: a2a_pb2.TaskState | None = None
@@ -73,7 +76,7 @@ class _Told:
 
     def holds(self, event: Numbered) -> bool:
         """Whether `event`, with which a stream begins, is the task as it was told already."""
-        return self.seq > 0 and event.seq == self.seq and event.response.HasField("task")
+        return self.anything and self.seq > 0 and event.seq == self.seq and event.response.HasField("task")
 
     def add(self, event: Numbered) -> None:
         state = state_in(event.response)
