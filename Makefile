@@ -80,7 +80,7 @@ define generate
   --grpc_python_out=build/generated --mypy_grpc_out=quiet,only_async:build/generated \
   a2a_grpc/pb/a2a.proto $$(cd proto && find a2a_grpc -name '*.proto')
 @cp proto/pb_init.py build/generated/a2a_grpc/pb/__init__.py
-@touch build/generated/a2a_grpc/pb/py.typed build/generated/a2a_grpc/card/py.typed build/generated/a2a_grpc/admin/py.typed
+@touch build/generated/a2a_grpc/pb/py.typed $(foreach package,card admin registry,build/generated/a2a_grpc/$(package)/py.typed)
 endef
 
 gen: $(VENV)/.dev build/include ## Write generated/ anew from proto/

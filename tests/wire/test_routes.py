@@ -58,7 +58,7 @@ def test_each_route_is_found(route: rules.Route) -> None:
 
 def test_no_pair_of_routes_reads_one_path() -> None:
     """Every path that fits two templates in the plain reading is read by one of them at most."""
-    shapes = [shape for shapes in rules._SHAPES.values() for shape in shapes]
+    shapes = [shape for shapes in rules.A2A.shapes.values() for shape in shapes]
     checked = 0
     for one, other in itertools.combinations(shapes, 2):
         if len(one.segments) != len(other.segments):

@@ -131,8 +131,10 @@ def problems_of(error: ValidationError) -> Iterator[str]:
         yield f"{where}: {details['msg'].removeprefix('Value error, ')}"
 
 
-def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None) -> Gate:
+def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None, *, anonymous: bool = False) -> Gate:
     """The gate of an agent. `card`: what its author wrote, whose requirements count where `security` says nothing.
+
+    `anonymous`: see Gate.
 
     Raises: ValueError that says in a sentence what is half-configured or contradicts itself.
     """
@@ -157,7 +159,7 @@ def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None) -> Gat
                 )
         if not required:
             raise ValueError(f"tasks are to belong to what the claim {ownership.claim} names, but there are no tokens")
-    return Gate(schemes, required, ownership, [issuer.keys for issuer in issuers.all])
+    return Gate(schemes, required, ownership, [issuer.keys for issuer in issuers.all], anonymous=anonymous)
 
 
 def _required(

@@ -26,10 +26,13 @@ class Gate:
         required: Requirements | None = None,
         ownership: Ownership = BY_CALLER,
         keys: Sequence[Keys] = (),
+        *,
+        anonymous: bool = False,
     ) -> None:
         """`schemes` in the order in which they say who a caller is; `required`: None: any one of them is enough.
 
-        `keys`: those of the issuers that the schemes trust.
+        `keys`: those of the issuers that the schemes trust. With `anonymous` who sends no credentials at all gets in
+        as well.
 
         Raises: ValueError where the requirements name a scheme that is not there, or would let anybody in.
         """
@@ -39,6 +42,7 @@ class Gate:
         )
         self._ownership = ownership
         self._keys = keys
+        self._anonymous = anonymous
         if self._schemes and not self._required:
             raise ValueError("no security requirement is left, which would let anybody in")
         self._known(self._required)
@@ -127,6 +131,8 @@ class Gate:
                 return self._join(alternative, proved, scopes)
         if away:
             raise away[0]
+        if self._anonymous and not proved and not bad:
+            return ANONYMOUS
         for alternative in self._required:
             if alternative.schemes <= proved.keys():
                 raise self._short_of(alternative, scopes)

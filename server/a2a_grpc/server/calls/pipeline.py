@@ -1,8 +1,8 @@
 """The one way into the operations, the same for every binding."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
@@ -12,7 +12,6 @@ from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.service.caller import Caller
-from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.wire.errors import UnimplementedError
 from a2a_grpc.wire.headers import LAST_EVENT_ID
@@ -37,17 +36,27 @@ CHAIN: tuple[type[steps.Step], ...] = (
 )
 
 
+class Offered(Protocol):
+    """The operations of a service under their names, those that answer once and those that stream."""
+
+    unary: Mapping[str, Callable[[Any, Caller], Awaitable[Message]]]
+    streams: Mapping[str, Callable[[Any, Caller], AsyncGenerator[Event, None]]]
+
+
 class Pipeline:
     """A `Handler`: the steps, and in their middle the operation."""
 
-    def __init__(self, operations: Operations, chain: Sequence[steps.Step]) -> None:
-        """`chain`: one instance of each class in `CHAIN`, in that order."""
-        if tuple(type(step) for step in chain) != CHAIN:
+    def __init__(
+        self, operations: Offered, chain: Sequence[steps.Step], order: tuple[type[steps.Step], ...] | None = None
+    ) -> None:
+        """`chain`: one instance of each class in `order`, in that order; None: `CHAIN`, the order of A2AService."""
+        order = CHAIN if order is None else order
+        if tuple(type(step) for step in chain) != order:
             raise ValueError("the steps are not those of CHAIN in its order")
         self._operations = operations
         self._chain = tuple(chain)
         # Most steps have nothing to do on the way out; asking each of them would cost more than what they do.
-        self._admission = self._chain[: CHAIN.index(steps.Authentication) + 1] if steps.Authentication in CHAIN else ()
+        self._admission = self._chain[: order.index(steps.Authentication) + 1] if steps.Authentication in order else ()
         self._leaving = [step for step in self._chain if type(step).leave is not steps.Step.leave]
 
     async def admit(self, call: Call, tenant: str | None) -> None:
@@ -64,7 +73,7 @@ class Pipeline:
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a unary call. Raises: A2AError and nothing else."""
-        current = Current(call=call, request=request, streaming=False, tenant=request.tenant)  # type: ignore[attr-defined]
+        current = Current(call=call, request=request, streaming=False, tenant=getattr(request, "tenant", ""))
         entered = 0
         try:
             for step in self._chain:
@@ -80,7 +89,7 @@ class Pipeline:
 
     async def stream(self, method: str, request: Message, call: Call) -> AsyncGenerator[Event, None]:
         """Answer a streaming call. Raises: A2AError and nothing else, before the first event where it can be known."""
-        current = Current(call=call, request=request, streaming=True, tenant=request.tenant)  # type: ignore[attr-defined]
+        current = Current(call=call, request=request, streaming=True, tenant=getattr(request, "tenant", ""))
         entered = 0
         try:
             for step in self._chain:

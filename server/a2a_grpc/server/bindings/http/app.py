@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -49,12 +50,13 @@ def create_app(
     cors: Cors | None = None,
     challenge: str = "Bearer",
     check_version: VersionCheck = any_version,
+    served: rules.Rules = rules.A2A,
 ) -> App:
     """The gateway as an ASGI app.
 
     `max_message_bytes` is the size of the protobuf; `max_nesting` the levels of free-form data; `heartbeat` is in
     seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none; `check_version` is asked
-    about requests that cannot be read.
+    about requests that cannot be read; `served` is the service whose operations the handler knows.
     """
     return _Gateway(
         handler=handler,
@@ -64,6 +66,8 @@ def create_app(
         cors=cors or Cors(),
         challenge=challenge.encode("latin-1"),
         check_version=check_version,
+        served=served,
+        literal=_literal_routes(served),
     )
 
 
@@ -76,6 +80,9 @@ class _Gateway:
     cors: Cors
     challenge: bytes
     check_version: VersionCheck
+    served: rules.Rules
+    literal: Mapping[tuple[str, bytes], rules.Match]
+    """Paths without fields always mean the same."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, self.cors)
@@ -95,8 +102,8 @@ class _Gateway:
             await self._fail(exchange, InternalError("The request could not be handled."))
 
     async def _serve(self, exchange: Exchange) -> None:
-        match = _route(exchange)
-        operation = rules.OPERATIONS[match.method]
+        match = self._route(exchange)
+        operation = self.served.operations[match.method]
         query = read_query(exchange)
         call = exchange.make_call(match.method, _BINDING, query)
         await self.handler.admit(call, _tenant(match, query))
@@ -137,18 +144,38 @@ class _Gateway:
     async def _read(self, exchange: Exchange, match: rules.Match, query: Query) -> Message:
         if not has_body(exchange.parameters) or exchange.verb in ("GET", "HEAD", "DELETE"):
             # A body of these verbs has no meaning (RFC 9110 section 9.3.1); 11.5 puts their parameters into the URL.
-            return rules.build_request(match, query, None, self.max_nesting)
+            return self.served.build_request(match, query, None, self.max_nesting)
         check_json(exchange.parameters, _BODY_TYPES)
         body = await read_body(exchange.receive, exchange.parameters, body_limit(self.max_message_bytes))
         if len(body) < OFFLOAD_BYTES:
-            request = rules.build_request(match, query, body, self.max_nesting)
+            request = self.served.build_request(match, query, body, self.max_nesting)
         else:
-            request = await asyncio.to_thread(rules.build_request, match, query, body, self.max_nesting)
+            request = await asyncio.to_thread(self.served.build_request, match, query, body, self.max_nesting)
         check_size(request.ByteSize(), self.max_message_bytes)
         return request
 
+    def _route(self, exchange: Exchange) -> rules.Match:
+        raw_path: bytes = exchange.scope["raw_path"]
+        literal = self.literal.get((exchange.verb, raw_path))
+        if literal is not None:
+            return literal
+        if exchange.verb != "HEAD":
+            return self.served.match(exchange.verb, raw_path)
+        match = self.served.match("GET", raw_path)
+        if self.served.operations[match.method].streaming:
+            # The head of a stream is only known with its first event.
+            raise MethodNotAllowedError("A stream has no HEAD.", metadata={"allow": "GET, POST"})
+        return match
+
+    def _verbs(self, raw_path: bytes) -> list[str]:
+        try:
+            self.served.match("OPTIONS", raw_path)
+        except MethodNotAllowedError as error:
+            return allowed_verbs(error)
+        return ["OPTIONS"]
+
     async def _answer_options(self, exchange: Exchange) -> None:
-        verbs = _verbs(exchange.scope["raw_path"])
+        verbs = self._verbs(exchange.scope["raw_path"])
         allow = (b"allow", ", ".join(verbs).encode())
         asked = exchange.parameters.get("access-control-request-headers")
         await exchange.respond_empty(204, [allow, *self.cors.preflight(verbs, asked)])
@@ -160,27 +187,13 @@ class _Gateway:
         await exchange.respond(error.kind.http, _response_type(exchange), _encode_error(error), headers)
 
 
-# Paths without fields always mean the same.
-_LITERAL_ROUTES = {
-    (route.verb, path): rules.match(route.verb, path)
-    for route in rules.ROUTES
-    if not route.fields
-    for path in [b"".join(b"/" + segment.literal.encode() for segment in route.segments) + route.action.encode()]
-}
-
-
-def _route(exchange: Exchange) -> rules.Match:
-    raw_path: bytes = exchange.scope["raw_path"]
-    literal = _LITERAL_ROUTES.get((exchange.verb, raw_path))
-    if literal is not None:
-        return literal
-    if exchange.verb != "HEAD":
-        return rules.match(exchange.verb, raw_path)
-    match = rules.match("GET", raw_path)
-    if rules.OPERATIONS[match.method].streaming:
-        # The head of a stream is only known with its first event.
-        raise MethodNotAllowedError("A stream has no HEAD.", metadata={"allow": "GET, POST"})
-    return match
+def _literal_routes(served: rules.Rules) -> Mapping[tuple[str, bytes], rules.Match]:
+    return {
+        (route.verb, path): served.match(route.verb, path)
+        for route in served.routes
+        if not route.fields
+        for path in [b"".join(b"/" + segment.literal.encode() for segment in route.segments) + route.action.encode()]
+    }
 
 
 def _tenant(match: rules.Match, query: Query) -> str | None:
@@ -190,14 +203,6 @@ def _tenant(match: rules.Match, query: Query) -> str | None:
     if match.route.has_body:
         return None
     return next((value for name, value in reversed(query) if name == "tenant"), "")
-
-
-def _verbs(raw_path: bytes) -> list[str]:
-    try:
-        rules.match("OPTIONS", raw_path)
-    except MethodNotAllowedError as error:
-        return allowed_verbs(error)
-    return ["OPTIONS"]
 
 
 def _response_type(exchange: Exchange) -> bytes:
