@@ -66,11 +66,13 @@ class A2AClient:
         card: a2a_pb2.AgentCard | None = None,
         tls_by_default: bool = False,
         patience: float = 0.0,
+        url: str = "",
     ) -> None:
         """For `connect`, which finds the interfaces. `tls_by_default`: see `interfaces.grpc_address`."""
         self._interfaces = interfaces
         self._options = options
         self._card = card
+        self._url = url
         self._tls_by_default = tls_by_default
         self._transports: dict[int, Transport] = {}
         self._current = 0
@@ -130,6 +132,7 @@ class A2AClient:
             card=card,
             tls_by_default=_is_url(target, "https://"),
             patience=patience,
+            url=target if _is_url(target, "http://", "https://", "grpc://", "grpcs://") else "",
         )
         try:
             await client._open()
@@ -142,6 +145,11 @@ class A2AClient:
     def card(self) -> a2a_pb2.AgentCard | None:
         """The agent's card; None when the client was made from an interface alone."""
         return self._card
+
+    @property
+    def url(self) -> str:
+        """The URL that the client was made with; empty when it was made with a card, a file or an interface."""
+        return self._url
 
     @property
     def interface(self) -> a2a_pb2.AgentInterface:
