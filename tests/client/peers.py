@@ -1,6 +1,7 @@
 """Other sides of a connection: servers that answer exactly what a test wants, on real sockets."""
 
 import asyncio
+import json
 import re
 import socket
 import ssl
@@ -8,16 +9,17 @@ import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire import protojson
-from a2a_grpc.wire.errors import A2AError, to_status
+from a2a_grpc.wire import protojson, rules
+from a2a_grpc.wire.errors import A2AError, error_body, jsonrpc_error, to_status
 from a2a_grpc.wire.rules import OPERATIONS
 
+M = TypeVar("M", bound=Message)
 Context = grpc.aio.ServicerContext[Message, Message]
 
 
@@ -125,6 +127,45 @@ SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: c
 def sse(*events: a2a_pb2.StreamResponse) -> bytes:
     """Events as they stand in the body of a stream."""
     return b"".join(b"data: " + protojson.dumps(event) + b"\n\n" for event in events)
+
+
+def operation_of(request: Request) -> str:
+    """What a request asks for, over HTTP+JSON or JSON-RPC."""
+    found = rpc(request)
+    return str(found["method"]) if found else rules.match(request.verb, request.target.partition("?")[0]).method
+
+
+def rpc(request: Request) -> dict[str, Any] | None:
+    """The request object of JSON-RPC; None for a request of HTTP+JSON."""
+    value = json.loads(request.body) if request.body else None
+    return value if isinstance(value, dict) and "jsonrpc" in value else None
+
+
+def params_of(request: Request, request_type: type[M]) -> M:
+    """The message that a request holds in its body."""
+    found = rpc(request)
+    return protojson.from_dict(found["params"] if found else protojson.parse(request.body), request_type)
+
+
+def data(request: Request, answer: Message | A2AError) -> bytes:
+    """What stands in the body of an answer, or in the data of an event, in the binding of the request."""
+    found = rpc(request)
+    if isinstance(answer, A2AError):
+        whole: dict[str, Any] = {"error": jsonrpc_error(answer)} if found else error_body(answer)
+    else:
+        whole = {"result": protojson.to_dict(answer)} if found else protojson.to_dict(answer)
+    return json.dumps({"jsonrpc": "2.0", "id": found["id"], **whole} if found else whole).encode()
+
+
+def answer_to(request: Request, answer: Message | A2AError) -> bytes:
+    """A whole response in the binding of the request."""
+    status = answer.kind.http if isinstance(answer, A2AError) and rpc(request) is None else 200
+    return response(status, data(request, answer), "application/json")
+
+
+def events_for(request: Request, *events: a2a_pb2.StreamResponse) -> bytes:
+    """Events as they stand in the body of a stream, in the binding of the request."""
+    return b"".join(b"data: " + data(request, event) + b"\n\n" for event in events)
 
 
 def task(state: a2a_pb2.TaskState, task_id: str = "t1", *artifacts: a2a_pb2.Artifact) -> a2a_pb2.Task:

@@ -157,9 +157,12 @@ async def test_the_first_supported_interface_is_used_and_its_tenant_sent(
         ("HTTP+JSON", "1.0", site.peer.url, "t3"),
     )
 
-    async with await A2AClient.connect(agent) as client:
+    without_jsonrpc = ["GRPC", "HTTP+JSON"]
+    async with await A2AClient.connect(agent, bindings=without_jsonrpc) as client:
         assert (await client.send_message(SEND)).task.id == "t1"
         assert client.interface == agent.supported_interfaces[2]
+    async with await A2AClient.connect(agent) as client:
+        assert client.interface == agent.supported_interfaces[0]
     async with await A2AClient.connect(agent, bindings=["HTTP+JSON"]) as client:
         assert (await client.send_message(SEND)).task.id == "over-http"
 
@@ -314,8 +317,10 @@ async def test_a_target_that_is_none_is_refused_with_what_to_give(target: str) -
 
 
 async def test_a_card_without_a_usable_interface_says_what_it_offers() -> None:
-    with pytest.raises(CardError, match=r"offers JSONRPC 1\.0, GRPC 0\.3; GRPC 1\.0 or HTTP\+JSON 1\.0 is needed"):
-        await A2AClient.connect(card(("JSONRPC", "1.0", "http://x"), ("GRPC", "0.3", "x:1")))
+    with pytest.raises(
+        CardError, match=r"offers SLIM 1\.0, GRPC 0\.3; GRPC 1\.0 or HTTP\+JSON 1\.0 or JSONRPC 1\.0 is needed"
+    ):
+        await A2AClient.connect(card(("SLIM", "1.0", "http://x"), ("GRPC", "0.3", "x:1")))
     with pytest.raises(CardError, match="offers nothing"):
         await A2AClient.connect(card())
 

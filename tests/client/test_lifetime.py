@@ -11,9 +11,23 @@ import psutil
 import pytest
 
 from a2a_grpc.client import A2AClient, CardResolver, UnavailableError, message
+from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
-from tests.client.peers import SSE_HEAD, HttpPeer, Request, card, grpc_peer, http_peer, response, sse, task, task_event
+from tests.client.peers import (
+    SSE_HEAD,
+    HttpPeer,
+    Request,
+    answer_to,
+    card,
+    events_for,
+    grpc_peer,
+    http_peer,
+    operation_of,
+    response,
+    task,
+    task_event,
+)
 from tests.support.waiting import wait_until
 
 WORKING = a2a_pb2.TASK_STATE_WORKING
@@ -39,16 +53,18 @@ class Agent:
 
 
 async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
-    if request.target.endswith(":stream"):
-        writer.write(SSE_HEAD + sse(task_event(WORKING)))
-        await asyncio.Event().wait()
-    elif request.target.endswith(":send"):
-        await asyncio.Event().wait()
-    elif request.target.endswith("agent-card.json"):
+    if request.target.endswith("agent-card.json"):
         url = f"http://{request.headers['host']}"
         writer.write(response(body=protojson.dumps(card(("HTTP+JSON", "1.0", url)))))
-    else:
-        writer.write(response(body=protojson.dumps(task(WORKING, "t1"))))
+        return
+    match operation_of(request):
+        case "SendStreamingMessage":
+            writer.write(SSE_HEAD + events_for(request, task_event(WORKING)))
+            await asyncio.Event().wait()
+        case "SendMessage":
+            await asyncio.Event().wait()
+        case _:
+            writer.write(answer_to(request, task(WORKING, "t1")))
 
 
 @pytest.fixture
@@ -63,9 +79,9 @@ async def peer() -> AsyncIterator[HttpPeer]:
         yield peer
 
 
-@pytest.fixture(params=["GRPC", "HTTP+JSON"])
+@pytest.fixture(params=BINDINGS)
 async def agent(request: pytest.FixtureRequest, address: str, peer: HttpPeer) -> a2a_pb2.AgentCard:
-    return card(("GRPC", "1.0", address) if request.param == "GRPC" else ("HTTP+JSON", "1.0", peer.url))
+    return card((request.param, "1.0", address if request.param == "GRPC" else peer.url))
 
 
 def connections() -> int:

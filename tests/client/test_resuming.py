@@ -11,7 +11,6 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import orjson
 import pytest
 
 from a2a_grpc.client import (
@@ -25,22 +24,25 @@ from a2a_grpc.client import (
     UnsupportedOperationError,
     message,
 )
+from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.pb import a2a_pb2 as pb
-from a2a_grpc.wire import protojson
-from a2a_grpc.wire.errors import error_body
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE, set_sequence
 from tests.client.peers import (
     Context,
     HttpPeer,
     Relay,
     Request,
+    answer_to,
     card,
+    data,
     grpc_peer,
     http_peer,
     message_event,
+    operation_of,
+    params_of,
     refuse,
     relay,
-    response,
+    rpc,
     status_event,
     task,
     task_event,
@@ -59,7 +61,7 @@ COMPLETED = pb.TASK_STATE_COMPLETED
 INPUT_REQUIRED = pb.TASK_STATE_INPUT_REQUIRED
 
 
-@pytest.fixture(params=["GRPC", "HTTP+JSON"])
+@pytest.fixture(params=BINDINGS)
 def binding(request: pytest.FixtureRequest) -> str:
     value: str = request.param
     return value
@@ -343,30 +345,30 @@ class Agent:
 
     async def over_http(self, request: Request, writer: asyncio.StreamWriter) -> None:
         """The same as an HTTP server."""
-        path = request.target
-        if path.endswith(":stream"):
-            method, named = "send", protojson.loads(request.body, pb.SendMessageRequest).message.message_id
-        elif path.endswith(":send"):
-            method, named = "message", protojson.loads(request.body, pb.SendMessageRequest).message.message_id
-        elif path.endswith(":subscribe"):
-            method, named = "subscribe", path.removeprefix("/tasks/").removesuffix(":subscribe")
-        else:
-            writer.write(response(body=protojson.dumps(self.final)))
+        operation = operation_of(request)
+        if operation == "GetTask":
+            writer.write(answer_to(request, self.final))
             return
+        after = request.headers.get("last-event-id", "")
+        if operation == "SubscribeToTask":
+            found = rpc(request)
+            path = request.target.removeprefix("/tasks/").removesuffix(":subscribe")
+            answers = self.next("subscribe", found["params"]["id"] if found else path, after)
+        else:
+            method = "send" if operation == "SendStreamingMessage" else "message"
+            answers = self.next(method, params_of(request, pb.SendMessageRequest).message.message_id, after)
         begun = False
-        for answer in self.next(method, named, request.headers.get("last-event-id", "")):
+        for answer in answers:
             if isinstance(answer, float):
                 await writer.drain()
                 await asyncio.sleep(answer)
+            elif isinstance(answer, Exception) and begun:
+                writer.write(_chunk(b"event: error\ndata: " + data(request, answer) + b"\n\n"))
             elif isinstance(answer, Exception):
-                body = orjson.dumps(error_body(answer))
-                if begun:
-                    writer.write(_chunk(b"event: error\ndata: " + body + b"\n\n"))
-                else:
-                    writer.write(response(answer.kind.http, body))
-                    return
-            elif method == "message":
-                writer.write(response(body=protojson.dumps(pb.SendMessageResponse(task=self.final))))
+                writer.write(answer_to(request, answer))
+                return
+            elif operation == "SendMessage":
+                writer.write(answer_to(request, pb.SendMessageResponse(task=self.final)))
                 return
             else:
                 if not begun:
@@ -374,15 +376,15 @@ class Agent:
                 begun = True
                 seq, event = answer
                 number = b"id: %d\n" % seq if seq else b""
-                writer.write(_chunk(number + b"data: " + protojson.dumps(event) + b"\n\n"))
+                writer.write(_chunk(number + b"data: " + data(request, event) + b"\n\n"))
         writer.write(b"0\r\n\r\n")
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+def _chunk(text: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(text), text)
 
 
 @asynccontextmanager
@@ -395,7 +397,7 @@ async def client_of(
             found = ("GRPC", "1.0", await stack.enter_async_context(grpc_peer(agent)))
         else:
             peer: HttpPeer = await stack.enter_async_context(http_peer(agent.over_http))
-            found = ("HTTP+JSON", "1.0", peer.url)
+            found = (binding, "1.0", peer.url)
         declared = card(found)
         if known:
             declared.capabilities.extensions.add(uri=EVENT_SEQUENCE)

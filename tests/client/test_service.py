@@ -1,4 +1,4 @@
-"""Every operation against the real service: two replicas on one store, over both bindings."""
+"""Every operation against the real service: two replicas on one store, over each binding."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from tests.support.replica import Pair
 pytestmark = pytest.mark.agent("tests.client.agent:agent")
 
 COMPLETED = a2a_pb2.TASK_STATE_COMPLETED
-BINDINGS = {"GRPC": ("GRPC",), "HTTP+JSON": ("HTTP+JSON",)}
+BINDINGS = {"GRPC": ("GRPC",), "HTTP+JSON": ("HTTP+JSON",), "JSONRPC": ("JSONRPC",)}
 
 
 @pytest.fixture(params=BINDINGS)

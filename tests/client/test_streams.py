@@ -25,6 +25,7 @@ from a2a_grpc.client import (
     UnsupportedOperationError,
     message,
 )
+from a2a_grpc.client.interfaces import BINDINGS, HTTP_JSON, JSONRPC
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import error_body
@@ -33,9 +34,12 @@ from tests.client.peers import (
     Context,
     Request,
     card,
+    data,
+    events_for,
     grpc_peer,
     http_peer,
     message_event,
+    operation_of,
     refuse,
     response,
     sse,
@@ -77,9 +81,9 @@ async def streamer(binding: str, events: Sequence[a2a_pb2.StreamResponse], *, cu
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
         if cut:  # a body that announces more than it holds
             head = SSE_HEAD.replace(b"\r\n\r\n", b"\r\ncontent-length: 1000000\r\n\r\n")
-            writer.write(head + sse(*events))
+            writer.write(head + events_for(request, *events))
         else:
-            writer.write(SSE_HEAD + sse(*events))
+            writer.write(SSE_HEAD + events_for(request, *events))
         writer.close()
 
     if binding == "GRPC":
@@ -91,12 +95,12 @@ async def streamer(binding: str, events: Sequence[a2a_pb2.StreamResponse], *, cu
     else:
         async with (
             http_peer(respond) as peer,
-            await A2AClient.connect(card(("HTTP+JSON", "1.0", peer.url))) as client,
+            await A2AClient.connect(card((binding, "1.0", peer.url))) as client,
         ):
             yield client
 
 
-@pytest.fixture(params=["GRPC", "HTTP+JSON"])
+@pytest.fixture(params=BINDINGS)
 def binding(request: pytest.FixtureRequest) -> str:
     value: str = request.param
     return value
@@ -180,16 +184,17 @@ async def test_an_agents_own_error_in_a_stream_is_not_taken_for_a_cut() -> None:
             await refuse(context, InternalError("The log has it."))
 
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
-        data = orjson.dumps(error_body(InternalError("The log has it.")))
-        writer.write(SSE_HEAD + sse(task_event(WORKING)) + b"event: error\ndata: " + data + b"\n\n")
+        failure = data(request, InternalError("The log has it."))
+        writer.write(SSE_HEAD + events_for(request, task_event(WORKING)) + b"event: error\ndata: " + failure + b"\n\n")
         writer.close()
 
     async with grpc_peer(Failing()) as address, await A2AClient.connect(f"grpc://{address}") as client:
         with pytest.raises(InternalError, match=r"The log has it\."):
             await received(client.send_streaming_message(SEND))
-    async with http_peer(respond) as peer, await A2AClient.connect(card(("HTTP+JSON", "1.0", peer.url))) as client:
-        with pytest.raises(InternalError, match=r"The log has it\."):
-            await received(client.send_streaming_message(SEND))
+    for binding in (HTTP_JSON, JSONRPC):
+        async with http_peer(respond) as peer, await A2AClient.connect(card((binding, "1.0", peer.url))) as client:
+            with pytest.raises(InternalError, match=r"The log has it\."):
+                await received(client.send_streaming_message(SEND))
 
 
 @pytest.mark.parametrize(
@@ -289,15 +294,15 @@ async def sleeper(binding: str) -> AsyncIterator[tuple[A2AClient, asyncio.Event]
     servicer = Sleeper()
 
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
-        if request.target.endswith(":stream"):
-            writer.write(SSE_HEAD + sse(task_event(WORKING)))
+        if operation_of(request) == "SendStreamingMessage":
+            writer.write(SSE_HEAD + events_for(request, task_event(WORKING)))
         await asyncio.Event().wait()
 
     if binding == "GRPC":
         async with grpc_peer(servicer) as address, await A2AClient.connect(f"grpc://{address}") as client:
             yield client, servicer.left
     else:
-        async with http_peer(respond) as peer, await A2AClient.connect(card(("HTTP+JSON", "1.0", peer.url))) as client:
+        async with http_peer(respond) as peer, await A2AClient.connect(card((binding, "1.0", peer.url))) as client:
             yield client, peer.left
 
 

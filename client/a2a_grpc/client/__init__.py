@@ -1,4 +1,4 @@
-"""Call A2A agents: `A2AClient` over gRPC or HTTP+JSON, and the errors that it raises.
+"""Call A2A agents: `A2AClient` over gRPC, HTTP+JSON or JSON-RPC, and the errors that it raises.
 
 Requests and answers are the messages of `a2a_grpc.pb.a2a_pb2`.
 """
@@ -17,7 +17,10 @@ from a2a_grpc.wire.errors import (
     InternalError,
     InvalidAgentResponseError,
     InvalidArgumentError,
+    InvalidRequestError,
+    JsonParseError,
     MethodNotAllowedError,
+    MethodNotFoundError,
     PayloadTooLargeError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
@@ -48,7 +51,10 @@ __all__ = [
     "InternalError",
     "InvalidAgentResponseError",
     "InvalidArgumentError",
+    "InvalidRequestError",
+    "JsonParseError",
     "MethodNotAllowedError",
+    "MethodNotFoundError",
     "NotConnectedError",
     "PayloadTooLargeError",
     "PermissionDeniedError",

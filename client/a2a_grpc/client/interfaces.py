@@ -10,7 +10,8 @@ from a2a_grpc.wire.headers import SUPPORTED_VERSION, parse_version
 
 GRPC: Final = "GRPC"
 HTTP_JSON: Final = "HTTP+JSON"
-BINDINGS: Final = (GRPC, HTTP_JSON)
+JSONRPC: Final = "JSONRPC"
+BINDINGS: Final = (GRPC, HTTP_JSON, JSONRPC)
 
 _VERSION: Final = parse_version(SUPPORTED_VERSION)
 _PLAIN_SCHEMES: Final = {"grpc": 80, "http": 80}

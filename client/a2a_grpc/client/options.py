@@ -16,6 +16,7 @@ class Options:
     connect_timeout: float
     keepalive: float | None
     ca_file: Path | None
+    idle_timeout: float | None = None
     # The service refuses messages above 4 MiB, but a Task or a page of Tasks holds many of them.
     max_receive_bytes: int = 64 * 1024 * 1024
 

@@ -1,5 +1,6 @@
 """The HTTP connections of a client, and what their failures mean."""
 
+import asyncio
 import functools
 import os
 import socket
@@ -34,19 +35,24 @@ class Pool:
 
     @asynccontextmanager
     async def exchange(
-        self, verb: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
+        self,
+        verb: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        answer_within: float | None = None,
     ) -> AsyncGenerator[httpx.Response, None]:
         """Send a request; the block reads the response, whatever its status.
 
-        Raises, also for what happens in the block: NotConnectedError when there was no connection, UnavailableError
-        when it broke, InvalidAgentResponseError for a body that cannot be decompressed, InvalidArgumentError for a URL
-        that is none.
+        The response has to begin within `answer_within` seconds. Raises, also for what happens in the block:
+        NotConnectedError when there was no connection, UnavailableError when it broke, InvalidAgentResponseError for a
+        body that cannot be decompressed, InvalidArgumentError for a URL that is none.
         """
         where = excerpt(url.partition("?")[0])
         try:
-            response = await self._client.send(
-                self._client.build_request(verb, url, headers=headers, content=content), stream=True
-            )
+            request = self._client.build_request(verb, url, headers=headers, content=content)
+            response = await self._answer(request, where, answer_within)
             try:
                 yield response
             finally:
@@ -63,6 +69,13 @@ class Pool:
             if self._client.is_closed:
                 raise UnavailableError("The client was closed.") from error
             raise UnavailableError(f"The connection to {where} broke.") from error
+
+    async def _answer(self, request: httpx.Request, where: str, within: float | None) -> httpx.Response:
+        try:
+            async with asyncio.timeout(within):
+                return await self._client.send(request, stream=True)
+        except TimeoutError as error:
+            raise UnavailableError(f"No answer from {where} within {within:g} s.") from error
 
     async def body(self, response: httpx.Response, max_bytes: int = 0) -> bytes:
         """The whole body. Raises InvalidAgentResponseError if it is longer than `max_bytes`, or than a client takes."""

@@ -11,28 +11,25 @@ from google.protobuf.message import Message
 
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.pool import Pool
-from a2a_grpc.client.transports.base import Numbered, R
-from a2a_grpc.client.transports.sse import EventDecoder, ServerSentEvent
-from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire import protojson
-from a2a_grpc.wire.errors import (
-    A2AError,
-    InvalidAgentResponseError,
-    InvalidArgumentError,
-    JsonParseError,
-    MethodNotAllowedError,
-    RouteNotFoundError,
-    excerpt,
-    from_error_body,
+from a2a_grpc.client.transports.answers import (
+    FOR_STREAM,
+    by_status,
+    parse_json,
+    read,
+    read_events,
+    redirected,
+    with_delay,
 )
-from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON, MEDIA_TYPE_SSE, parse_event_id
+from a2a_grpc.client.transports.base import Numbered, R
+from a2a_grpc.client.transports.sse import ServerSentEvent
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import A2AError, MethodNotAllowedError, RouteNotFoundError, from_error_body
+from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON, parse_event_id
 from a2a_grpc.wire.rules import HttpCall, to_http
 
 _SUBSCRIBE: Final = "SubscribeToTask"
 
 _FOR_ANSWER: Final = {"accept": f"{MEDIA_TYPE_A2A}, {MEDIA_TYPE_JSON};q=0.9"}
-# What compresses a stream, or keeps it, holds events back.
-_FOR_STREAM: Final = {"accept": MEDIA_TYPE_SSE, "accept-encoding": "identity", "cache-control": "no-store"}
 
 
 class HttpTransport:
@@ -41,6 +38,7 @@ class HttpTransport:
     def __init__(self, url: str, options: Options) -> None:
         self._base = url.rstrip("/")
         self._max_receive_bytes = options.max_receive_bytes
+        self._idle_timeout = options.idle_timeout
         self._pool = Pool(options)
         # The text of the specification says POST (11.3.2), its proto says GET; servers know one of them or both.
         self._subscribe_verb = "POST"
@@ -60,12 +58,12 @@ class HttpTransport:
             body = await self._pool.body(response)
         if not response.is_success:
             raise _refusal(response, body)
-        return response_type() if response_type is Empty else _parse(body, response_type, response)
+        return response_type() if response_type is Empty else read(body, response_type, response)
 
     async def stream(
         self, method: str, request: Message, parameters: Mapping[str, str]
     ) -> AsyncGenerator[Numbered, None]:
-        headers = {**_FOR_STREAM, **parameters}
+        headers = {**FOR_STREAM, **parameters}
         verb = self._subscribe_verb if method == _SUBSCRIBE else None
         begun = False
         try:
@@ -87,59 +85,35 @@ class HttpTransport:
         await self._pool.aclose()
 
     async def _events(self, call: HttpCall, headers: dict[str, str]) -> AsyncGenerator[Numbered, None]:
-        async with self._exchange(call, headers) as response:
+        async with self._exchange(call, headers, answer_within=self._idle_timeout) as response:
             if not response.is_success:
                 raise _refusal(response, await self._pool.body(response))
-            media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media_type != MEDIA_TYPE_SSE:
-                raise InvalidAgentResponseError(
-                    f"The agent answered a streaming request with {excerpt(media_type) or 'no media type'}."
-                )
-            decoder = EventDecoder(self._max_receive_bytes)
-            async for chunk in response.aiter_bytes():
-                for event in decoder.feed(chunk):
+            events = read_events(response, max_bytes=self._max_receive_bytes, idle_timeout=self._idle_timeout)
+            async with aclosing(events):
+                async for event in events:
                     yield Numbered(parse_event_id(event.id) or 0, _payload(event, response))
 
-    def _exchange(self, call: HttpCall, headers: dict[str, str]) -> AbstractAsyncContextManager[httpx.Response]:
+    def _exchange(
+        self, call: HttpCall, headers: dict[str, str], answer_within: float | None = None
+    ) -> AbstractAsyncContextManager[httpx.Response]:
         url = self._base + call.path
         if call.query:
             url = f"{url}?{httpx.QueryParams(list(call.query))}"
         if call.body is not None:
             headers = headers | {"content-type": MEDIA_TYPE_A2A}
-        return self._pool.exchange(call.verb, url, headers=headers, content=call.body)
+        return self._pool.exchange(call.verb, url, headers=headers, content=call.body, answer_within=answer_within)
 
 
 def _refusal(response: httpx.Response, body: bytes) -> A2AError:
-    if response.has_redirect_location:
-        target = excerpt(response.headers["location"])
-        return InvalidAgentResponseError(f"The agent redirects to {target}, an address that its card does not name.")
-    try:
-        parsed: object = protojson.parse(body)
-    except A2AError:
-        parsed = None  # a proxy's page, for instance
-    error = from_error_body(response.status_code, parsed)
-    delay = response.headers.get("retry-after", "")
-    if error.retry_after is None and delay.isascii() and delay.isdecimal():
-        error.retry_after = float(delay)
-    return error
+    if redirect := redirected(response):
+        return redirect
+    parsed = parse_json(body)
+    known = isinstance(parsed, dict) and isinstance(parsed.get("error"), dict)
+    return with_delay(from_error_body(response.status_code, parsed) if known else by_status(response), response)
 
 
 def _payload(event: ServerSentEvent, response: httpx.Response) -> a2a_pb2.StreamResponse:
     # A stream that has begun can carry an error only as an event: the body of section 11.6 in place of a payload.
     if event.event == "error" or event.data.startswith(b'{"error"'):
-        try:
-            body: object = protojson.parse(event.data)
-        except A2AError:
-            body = None
-        raise from_error_body(HTTPStatus.INTERNAL_SERVER_ERROR, body)
-    return _parse(event.data, a2a_pb2.StreamResponse, response)
-
-
-def _parse(body: bytes, response_type: type[R], response: httpx.Response) -> R:
-    try:
-        return protojson.loads(body, response_type)
-    except (InvalidArgumentError, JsonParseError) as error:
-        what = f"{response.request.method} {excerpt(response.request.url.path)}"
-        raise InvalidAgentResponseError(
-            f"The agent answered {what} with something that is no {response_type.DESCRIPTOR.name}: {error.message}"
-        ) from error
+        raise from_error_body(HTTPStatus.INTERNAL_SERVER_ERROR, parse_json(event.data))
+    return read(event.data, a2a_pb2.StreamResponse, response)
