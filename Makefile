@@ -17,7 +17,7 @@ PARALLEL := -n 4 --dist loadfile
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen check-generated lint lint-proto types test test-all conformance serve-conformance tck bench image lock ci
+.PHONY: help setup run gen protos check-generated lint lint-proto types test test-all conformance serve-conformance tck bench image lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
@@ -64,12 +64,16 @@ COMPILE := --universal --python-version 3.11 --generate-hashes pyproject.toml
 
 # google/api as installed, for buf and protoc to import. The one change: field_behavior as unpacked. protoc reads both
 # encodings; the generator of a2a-sdk writes this one, and the two descriptors must be equal byte for byte (docs/SPEC_BUMP.md).
-build/include: $(VENV)/.dev
-	@rm -rf $@ && mkdir -p $@/google/api
+build/include: $(VENV)/.dev Makefile
+	@rm -rf $@ && mkdir -p $@/google/api $@/google/rpc
 	@from=$$(python -c 'import os.path; from google.api import http_pb2; print(os.path.dirname(http_pb2.__file__))') && \
 	  cp "$$from/annotations.proto" "$$from/client.proto" "$$from/http.proto" "$$from/launch_stage.proto" $@/google/api/ && \
+	  cp "$$from/../rpc/error_details.proto" $@/google/rpc/ && \
 	  sed 's/ field_behavior = 1052;/ field_behavior = 1052 [packed = false];/' "$$from/field_behavior.proto" > $@/google/api/field_behavior.proto
 	@grep -q 'packed = false' $@/google/api/field_behavior.proto || { rm -rf $@; echo "field_behavior.proto has changed upstream; see build/include in the Makefile" >&2; exit 1; }
+
+# google/rpc is for languages that have no package with the details of errors.
+protos: build/include ## Lay out what stubs of other languages are made from
 
 # Service stubs go through grpc_tools with a virtual path, which makes their imports namespaced without touching any text.
 define generate

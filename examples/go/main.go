@@ -1,0 +1,202 @@
+// Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, resumes, cancels, and meets errors.
+//
+// Usage: go run . http://localhost:8080, where `a2a-grpc serve` runs with its demo agent.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/metadata"
+
+	"example.com/a2a-client/gen/a2a"
+)
+
+const (
+	text          = "summarize Agents call each other. They speak A2A. Some of them are slow. A2A lets them stream."
+	eventSequence = "urn:a2a-grpc:extension:event-sequence:v1"
+	lastEventID   = "last-event-id"
+	// A call that is not a stream is over by then.
+	callTimeout = 30 * time.Second
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: go run . URL")
+	}
+	if err := run(context.Background(), os.Args[1]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, baseURL string) error {
+	card, err := discover(ctx, baseURL)
+	if err != nil {
+		return err
+	}
+	chosen, err := grpcInterface(card)
+	if err != nil {
+		return err
+	}
+	channel, err := connect(chosen, strings.HasPrefix(baseURL, "https:"))
+	if err != nil {
+		return err
+	}
+	defer channel.Close()
+	fmt.Printf("agent %s %s\n", card.GetName(), card.GetVersion())
+
+	agent := a2a.NewA2AServiceClient(channel)
+	for _, step := range []func(context.Context, a2a.A2AServiceClient) error{send, stream, resume, cancelRunning, meetErrors} {
+		if err := step(ctx, agent); err != nil {
+			return errors.New(describe(err))
+		}
+	}
+	return nil
+}
+
+// send waits for the outcome of a message.
+func send(ctx context.Context, agent a2a.A2AServiceClient) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	// Made once: every attempt carries the same message id, so that the work is done once.
+	request := &a2a.SendMessageRequest{Message: message(text)}
+	answer, err := retried(ctx, func() (*a2a.SendMessageResponse, error) { return agent.SendMessage(ctx, request) })
+	if err != nil {
+		return err
+	}
+	task := answer.GetTask()
+	fmt.Printf("send %s\n", task.GetStatus().GetState())
+	for _, artifact := range task.GetArtifacts() {
+		printArtifact(artifact)
+	}
+	return nil
+}
+
+// stream shows what happens as it happens. It has no deadline: a task may take its time.
+func stream(ctx context.Context, agent a2a.A2AServiceClient) error {
+	events, err := agent.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: message(text)})
+	if err != nil {
+		return err
+	}
+	fmt.Println("stream")
+	for event, err := events.Recv(); err != io.EOF; event, err = events.Recv() {
+		if err != nil {
+			return err
+		}
+		printEvent(event)
+	}
+	return nil
+}
+
+// resume leaves a stream after its first artifact and takes it up again behind the last event that it saw.
+func resume(ctx context.Context, agent a2a.A2AServiceClient) error {
+	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-extensions", eventSequence)
+	leaving, leave := context.WithCancel(ctx)
+	defer leave()
+	events, err := agent.SendStreamingMessage(leaving, &a2a.SendMessageRequest{Message: message(text)})
+	if err != nil {
+		return err
+	}
+	var taskID, summary string
+	var seen int64
+	for summary == "" {
+		event, err := events.Recv()
+		if err != nil {
+			return err
+		}
+		if id := event.GetTask().GetId(); id != "" {
+			taskID = id
+		}
+		seen = number(event)
+		summary = textOf(event)
+	}
+	leave()
+
+	again := metadata.AppendToOutgoingContext(ctx, lastEventID, strconv.FormatInt(seen, 10))
+	rest, err := agent.SubscribeToTask(again, &a2a.SubscribeToTaskRequest{Id: taskID})
+	if err != nil {
+		return err
+	}
+	header, err := rest.Header()
+	if err != nil {
+		return err
+	}
+	// The number that was asked for: nothing is missing, and the task that comes first says nothing new.
+	if first := header.Get(lastEventID); len(first) != 1 || first[0] != strconv.FormatInt(seen, 10) {
+		return fmt.Errorf("events after %d are missing: %v", seen, first)
+	}
+	for event, err := rest.Recv(); err != io.EOF; event, err = rest.Recv() {
+		if err != nil {
+			return err
+		}
+		summary += textOf(event)
+	}
+	fmt.Printf("resume\n  summary: %s\n", strings.TrimSpace(summary))
+	return nil
+}
+
+// cancelRunning stops a task that would go on for a minute, and sees its stream end.
+func cancelRunning(ctx context.Context, agent a2a.A2AServiceClient) error {
+	long := message("summarize " + strings.Repeat("Agents call each other. ", 3000))
+	events, err := agent.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: long})
+	if err != nil {
+		return err
+	}
+	var taskID string
+	var last a2a.TaskState
+	for event, err := events.Recv(); err != io.EOF; event, err = events.Recv() {
+		if err != nil {
+			return err
+		}
+		switch {
+		case event.GetTask() != nil:
+			taskID = event.GetTask().GetId()
+		case event.GetStatusUpdate() != nil:
+			last = event.GetStatusUpdate().GetStatus().GetState()
+		case taskID != "":
+			// It is at work: stop it, once.
+			task, err := cancelTask(ctx, agent, taskID)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("cancel %s\n", task.GetStatus().GetState())
+			taskID = ""
+		}
+	}
+	fmt.Printf("  the stream ended with %s\n", last)
+	return nil
+}
+
+func cancelTask(ctx context.Context, agent a2a.A2AServiceClient, id string) (*a2a.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return agent.CancelTask(ctx, &a2a.CancelTaskRequest{Id: id})
+}
+
+// meetErrors makes two mistakes and says what the service answers.
+func meetErrors(ctx context.Context, agent a2a.A2AServiceClient) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := agent.GetTask(ctx, &a2a.GetTaskRequest{Id: "no-such-task"})
+	fmt.Printf("error %s\n", describe(err))
+	_, err = agent.SendMessage(ctx, &a2a.SendMessageRequest{Message: &a2a.Message{MessageId: uuid.NewString(), Role: a2a.Role_ROLE_USER}})
+	fmt.Printf("error %s\n", describe(err))
+	return nil
+}
+
+func message(text string) *a2a.Message {
+	return &a2a.Message{
+		MessageId: uuid.NewString(),
+		Role:      a2a.Role_ROLE_USER,
+		Parts:     []*a2a.Part{{Content: &a2a.Part_Text{Text: text}}},
+	}
+}
