@@ -1,0 +1,119 @@
+// Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, resumes, cancels, and meets errors.
+//
+// Usage: npm start -- http://localhost:8080, where `a2a-grpc serve` runs with its demo agent.
+
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { randomUUID } from "node:crypto";
+
+import { MessageSchema, Role, TaskState } from "../gen/a2a_pb.js";
+import { type Agent, connect, discover, grpcInterface } from "./agent.js";
+import { EVENT_SEQUENCE, numberOf, printArtifact, printEvent, stateName, textOf } from "./events.js";
+import { describe, retried } from "./failures.js";
+
+const TEXT = "summarize Agents call each other. They speak A2A. Some of them are slow. A2A lets them stream.";
+const LAST_EVENT_ID = "last-event-id";
+// A call that is not a stream is over by then.
+const TIMEOUT_MS = 30_000;
+
+function message(text: string): MessageInitShape<typeof MessageSchema> {
+  return create(MessageSchema, {
+    messageId: randomUUID(),
+    role: Role.USER,
+    parts: [{ content: { case: "text", value: text } }],
+  });
+}
+
+/** Waits for the outcome of a message. */
+async function send(agent: Agent): Promise<void> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  // Made once: every attempt carries the same message id, so that the work is done once.
+  const request = { message: message(TEXT) };
+  const { payload } = await retried(signal, () => agent.sendMessage(request, { signal, timeoutMs: TIMEOUT_MS }));
+  if (payload.case !== "task") throw new Error(`a ${payload.case} in place of a task`);
+  console.log(`send ${stateName(payload.value.status?.state)}`);
+  payload.value.artifacts.forEach(printArtifact);
+}
+
+/** Shows what happens as it happens. It has no deadline: a task may take its time. */
+async function stream(agent: Agent): Promise<void> {
+  console.log("stream");
+  for await (const event of agent.sendStreamingMessage({ message: message(TEXT) })) printEvent(event);
+}
+
+/** Leaves a stream after its first artifact and takes it up again behind the last event that it saw. */
+async function resume(agent: Agent): Promise<void> {
+  const headers = { "A2A-Extensions": EVENT_SEQUENCE };
+  let taskId = "";
+  let seen = 0;
+  let summary = "";
+  for await (const event of agent.sendStreamingMessage({ message: message(TEXT) }, { headers })) {
+    if (event.payload.case === "task") taskId = event.payload.value.id;
+    seen = numberOf(event);
+    summary = textOf(event);
+    if (summary) break; // which cancels the call
+  }
+
+  let first: string | null = null;
+  const rest = agent.subscribeToTask(
+    { id: taskId },
+    { headers: { ...headers, [LAST_EVENT_ID]: String(seen) }, onHeader: (header) => (first = header.get(LAST_EVENT_ID)) },
+  );
+  for await (const event of rest) {
+    // The number that was asked for: nothing is missing, and the task that comes first says nothing new.
+    if (first !== String(seen)) throw new Error(`events after ${seen} are missing: ${first}`);
+    summary += textOf(event);
+  }
+  console.log(`resume\n  summary: ${summary.trim()}`);
+}
+
+/** Stops a task that would go on for a minute, and sees its stream end. */
+async function cancelRunning(agent: Agent): Promise<void> {
+  const long = message(`summarize ${"Agents call each other. ".repeat(3000)}`);
+  let taskId = "";
+  let last: TaskState | undefined;
+  for await (const { payload } of agent.sendStreamingMessage({ message: long })) {
+    if (payload.case === "task") {
+      taskId = payload.value.id;
+    } else if (payload.case === "statusUpdate") {
+      last = payload.value.status?.state;
+    } else if (taskId) {
+      // It is at work: stop it, once.
+      const task = await agent.cancelTask({ id: taskId }, { timeoutMs: TIMEOUT_MS });
+      console.log(`cancel ${stateName(task.status?.state)}`);
+      taskId = "";
+    }
+  }
+  console.log(`  the stream ended with ${stateName(last)}`);
+}
+
+/** Makes two mistakes and says what the service answers. */
+async function meetErrors(agent: Agent): Promise<void> {
+  const mistakes = [
+    () => agent.getTask({ id: "no-such-task" }, { timeoutMs: TIMEOUT_MS }),
+    () => agent.sendMessage({ message: { messageId: randomUUID(), role: Role.USER } }, { timeoutMs: TIMEOUT_MS }),
+  ];
+  for (const mistake of mistakes) {
+    try {
+      await mistake();
+    } catch (error) {
+      console.log(`error ${describe(error)}`);
+    }
+  }
+}
+
+const [baseUrl, ...more] = process.argv.slice(2);
+if (!baseUrl || more.length) {
+  console.error("usage: npm start -- URL");
+  process.exit(2);
+}
+const card = await discover(baseUrl);
+console.log(`agent ${card.name} ${card.version}`);
+const { agent, close } = connect(grpcInterface(card), baseUrl.startsWith("https:"));
+try {
+  for (const step of [send, stream, resume, cancelRunning, meetErrors]) await step(agent);
+} catch (error) {
+  console.error(describe(error));
+  process.exitCode = 1;
+} finally {
+  close();
+}
