@@ -1,12 +1,32 @@
-"""Call A2A agents: `A2AClient` over gRPC, HTTP+JSON or JSON-RPC, and the errors that it raises.
+"""Call A2A agents: `RemoteAgent` and `Session` as one calls something local, `A2AClient` operation by operation.
 
-Requests and answers are the messages of `a2a_grpc.pb.a2a_pb2`.
+Messages, tasks and artifacts are those of `a2a_grpc.pb.a2a_pb2`. Every failure is an A2AError.
 """
 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
+from a2a_grpc.client.continuation import Continuation
 from a2a_grpc.client.errors import CardError, CardSignatureError, NotConnectedError, StreamBrokenError
 from a2a_grpc.client.messages import message
+from a2a_grpc.client.remote_agent import RemoteAgent
+from a2a_grpc.client.results import (
+    ArtifactChunk,
+    AuthRequired,
+    Canceled,
+    Completed,
+    Failed,
+    FinishReason,
+    InputRequired,
+    OutcomeError,
+    Rejected,
+    Reply,
+    Result,
+    StatusUpdate,
+    StillRunningError,
+    TaskUpdate,
+    Update,
+)
+from a2a_grpc.client.session import Session
 from a2a_grpc.wire.errors import (
     A2AError,
     AbortedError,
@@ -41,13 +61,21 @@ __all__ = [
     "A2AClient",
     "A2AError",
     "AbortedError",
+    "ArtifactChunk",
+    "AuthRequired",
+    "Canceled",
     "CardError",
     "CardResolver",
     "CardSignatureError",
+    "Completed",
     "ContentTypeNotSupportedError",
+    "Continuation",
     "DeadlineExceededError",
     "ExtendedAgentCardNotConfiguredError",
     "ExtensionSupportRequiredError",
+    "Failed",
+    "FinishReason",
+    "InputRequired",
     "InternalError",
     "InvalidAgentResponseError",
     "InvalidArgumentError",
@@ -56,19 +84,29 @@ __all__ = [
     "MethodNotAllowedError",
     "MethodNotFoundError",
     "NotConnectedError",
+    "OutcomeError",
     "PayloadTooLargeError",
     "PermissionDeniedError",
     "PushNotificationNotSupportedError",
+    "Rejected",
+    "RemoteAgent",
+    "Reply",
     "ResourceExhaustedError",
+    "Result",
     "RouteNotFoundError",
+    "Session",
+    "StatusUpdate",
+    "StillRunningError",
     "StreamBrokenError",
     "TaskNotCancelableError",
     "TaskNotFoundError",
+    "TaskUpdate",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
     "UnsupportedMediaTypeError",
     "UnsupportedOperationError",
+    "Update",
     "VersionNotSupportedError",
     "Violation",
     "message",

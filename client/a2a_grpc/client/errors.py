@@ -1,5 +1,6 @@
 """Failures that only a client can see. Each refines an error of the table: `except A2AError` covers everything."""
 
+from a2a_grpc.client.continuation import Continuation
 from a2a_grpc.wire.errors import InvalidAgentResponseError, UnavailableError
 
 
@@ -11,12 +12,13 @@ class StreamBrokenError(UnavailableError):
     """A stream stopped before the task reached a state that ends it.
 
     The task goes on at the agent. `task_id` says which one, for `subscribe_to_task` or `get_task`; it is empty when the
-    stream stopped before it named a task.
+    stream stopped before it named a task. From a RemoteAgent or a Session it has a `continuation`, too.
     """
 
-    def __init__(self, message: str, *, task_id: str = "") -> None:
+    def __init__(self, message: str, *, task_id: str = "", continuation: Continuation | None = None) -> None:
         super().__init__(message)
         self.task_id = task_id
+        self.continuation = continuation
 
 
 class CardError(InvalidAgentResponseError):

@@ -6,7 +6,7 @@ They are not signed and hold no secret: what an agent lets somebody do is decide
 import base64
 import binascii
 import json
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
@@ -65,7 +65,7 @@ class Fields:
             return None
         if value not in a2a_pb2.TaskState.keys():  # noqa: SIM118 - no dict
             raise self.wrong(f"its {name} is no state of a task")
-        return a2a_pb2.TaskState.Value(value)
+        return cast("a2a_pb2.TaskState", a2a_pb2.TaskState.Value(value))
 
     def wrong(self, problem: str) -> InvalidArgumentError:
         """The error for a token that has this problem."""
