@@ -164,6 +164,20 @@ GIVEN = {
     "A2A_TLS_CLIENT_CERT": "optional",
     "A2A_TLS_GRPC_CLIENT_CERT": "required",
     "A2A_TLS_TERMINATED": "true",
+    "A2A_REGISTRY_LEASE_TTL": "30",
+    "A2A_REGISTRY_MAX_PER_OWNER": "5",
+    "A2A_REGISTRY_MAX_AGENTS": "50",
+    "A2A_REGISTRY_MAX_CARD_BYTES": "2048",
+    "A2A_REGISTRY_CHECK_INTERVAL": "0",
+    "A2A_REGISTRY_CHECK_TIMEOUT": "2",
+    "A2A_REGISTRY_CHECK_CONCURRENCY": "3",
+    "A2A_REGISTRY_ALLOW": "*.agents.internal,10.2.0.0/16",
+    "A2A_REGISTRY_ALLOW_HTTP": "true",
+    "A2A_REGISTRY_TRUSTED_KEYS": "/run/keys/one.json,/run/keys/two.json",
+    "A2A_REGISTER_URL": "grpcs://registry.example.com:443",
+    "A2A_REGISTER_HEADER": "x-api-key: secret",
+    "A2A_REGISTER_PUBLIC": "true",
+    "A2A_REGISTER_CA_FILE": "/etc/tls/registry.crt",
     "A2A_REPLICA": "pod-7",
     "A2A_LOG_LEVEL": "warning",
     "A2A_LOG_FORMAT": "json",
@@ -179,6 +193,7 @@ def test_every_variable_reaches_its_own_field() -> None:
     assert {found.name: found.value for found in rows} == GIVEN | {
         "A2A_API_KEYS": "alice:***",
         "A2A_ENCRYPTION_KEYS": "***",
+        "A2A_REGISTER_HEADER": "x-api-key: ***",
         "A2A_JWT_JWKS_FILE": "(none)",
     }
     assert {found.name for found in rows if found.source == "default"} == {"A2A_JWT_JWKS_FILE"}

@@ -28,6 +28,7 @@ _ADMIN: Final = "a2a_grpc.client.admin.cli"
 COMMANDS: Final = {
     "serve": Command(_SERVER, "serve", "run an agent over gRPC and HTTP"),
     "gateway": Command(_SERVER, "gateway", "serve HTTP in front of a gRPC server"),
+    "registry": Command(_SERVER, "registry", "keep a registry of agents"),
     "config": Command(_SERVER, "config", "print the settings that are in effect"),
     "send": Command(_CLIENT, "send", "send a message and print the answer"),
     "stream": Command(_CLIENT, "stream", "send a message and print what happens, as it happens"),

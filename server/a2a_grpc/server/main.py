@@ -17,9 +17,17 @@ from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
 from a2a_grpc.server.compose.hosts import host_many, host_one, open_doors
-from a2a_grpc.server.compose.listeners import Published, administer, compose_certificates, listen_grpc, listen_http
+from a2a_grpc.server.compose.listeners import (
+    Published,
+    administer,
+    compose_certificates,
+    listen_grpc,
+    listen_http,
+    listen_registry,
+)
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
+from a2a_grpc.server.compose.registry import compose_registry
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.core.readiness import Readiness
@@ -101,6 +109,16 @@ def gateway(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _complain([f"--upstream-ca-file {given.upstream_ca_file} cannot be read: {error.strerror}"])
     return _run(lambda settings, deadline: _gateway(settings, upstream, authorities, deadline))
+
+
+def registry(arguments: Sequence[str]) -> int:
+    """`a2a-grpc registry`: keep a registry of agents until a signal. Returns the exit status."""
+    argparse.ArgumentParser(
+        prog="a2a-grpc registry",
+        description="Keep a registry of agents, over gRPC and HTTP.",
+        epilog="Settings are environment variables; `a2a-grpc config` lists them with what is in effect.",
+    ).parse_args(arguments)
+    return _run(_registry)
 
 
 def config(arguments: Sequence[str]) -> int:
@@ -277,6 +295,21 @@ async def _gateway(settings: Settings, target: str, authorities: bytes | None, d
         drain.add(listener)
         log.info("a gateway to %s", target)
         await _until_stopped(drain, deadline)
+
+
+async def _registry(settings: Settings, deadline: Deadline) -> None:
+    async with AsyncExitStack() as stack:
+        readiness = Readiness()
+        parts = compose_registry(settings, await _store_url(settings, stack), stack, readiness)
+        _warn(parts.warnings)
+        certificates = compose_certificates(settings)
+        grpc, http = await listen_registry(settings, parts.pipeline, readiness, certificates)
+        drain = _drain(settings, stack, readiness, Answers(http.answered))
+        drain.add(grpc)
+        drain.add(http)
+        parts.gate.warm()
+        log.info("a registry of agents")
+        await _until_stopped(drain, deadline, *parts.background)
 
 
 async def _store_url(settings: Settings, stack: AsyncExitStack) -> str:

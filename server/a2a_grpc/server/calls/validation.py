@@ -124,8 +124,8 @@ def _check(message: Message, path: str, max_id_length: int, max_nesting: int, fo
             if (problem := protojson.fault(value, max_nesting)) is not None:
                 found.append(Violation(path + name, problem))
         elif enum is not None:
-            if value not in enum.values_by_number:
-                found.append(Violation(path + name, f"{value} is not a value of {enum.name}"))
+            unknown = [one for one in (value if repeated else (value,)) if one not in enum.values_by_number]
+            found.extend(Violation(path + name, f"{one} is not a value of {enum.name}") for one in unknown)
         elif max_length is not None and len(value) > max_length:
             found.append(Violation(path + name, f"is longer than {max_length} characters"))
     for name, problem in missing.items():

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
+from a2a_grpc.registry.v1 import registry_pb2
 from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.bindings import http, jsonrpc
 from a2a_grpc.server.bindings.asgi.card import CardEndpoint
@@ -12,10 +13,18 @@ from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.health import Health
 from a2a_grpc.server.bindings.asgi.key_set import KeySetEndpoint
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
-from a2a_grpc.server.bindings.asgi.router import Router
+from a2a_grpc.server.bindings.asgi.router import PlainRouter, Router
+from a2a_grpc.server.bindings.asgi.types import App
 from a2a_grpc.server.bindings.grpc.admin_server import AdminServer
 from a2a_grpc.server.bindings.grpc.admin_service import AdminService
-from a2a_grpc.server.bindings.grpc.server import ConnectionAge, GrpcServer, Keepalive, create_server
+from a2a_grpc.server.bindings.grpc.server import (
+    ConnectionAge,
+    GrpcServer,
+    Keepalive,
+    Options,
+    create_registry_server,
+    create_server,
+)
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.card.published import CardSource, KeySource
@@ -31,6 +40,7 @@ from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.webhooks import Webhooks
 from a2a_grpc.server.tls import Certificates
+from a2a_grpc.wire.rules import Rules
 
 log = logging.getLogger("a2a_grpc.server")
 
@@ -64,29 +74,34 @@ async def listen_grpc(
     certificates: Certificates | None,
 ) -> GrpcServer:
     """Listen for gRPC; `max_message_bytes` is what the largest request of any tenant may have."""
-    grpc = settings.grpc
-    age = ConnectionAge(limit=grpc.max_connection_age, grace=grpc.max_connection_age_grace)
     server = create_server(
         handler,
         published.cards,
         readiness,
-        addr=str(grpc.addr),
-        max_message_bytes=max_message_bytes,
-        max_nesting=settings.limits.max_nesting,
-        max_streams=grpc.max_streams,
-        keepalive=Keepalive(
-            accept_every=grpc.min_ping_interval, idle=grpc.keepalive_time, timeout=grpc.keepalive_timeout
-        ),
-        age=age if grpc.max_connection_age else None,
-        reflection=grpc.reflection,
         gates=published.gates,
         keys=published.keys,
-        certificates=certificates,
-        require_certificates=settings.tls.grpc_requires,
+        **_grpc_options(settings, max_message_bytes, certificates),
     )
-    port = await _opened(server.start(), "A2A_GRPC_ADDR")
-    log.info("gRPC on %s:%d", grpc.addr.host, port)
-    return server
+    return await _opened_grpc(settings, server)
+
+
+async def listen_registry(
+    settings: Settings, handler: Handler, readiness: Readiness, certificates: Certificates | None
+) -> tuple[GrpcServer, HttpListener]:
+    """Listen for the registry, over gRPC and HTTP."""
+    largest = settings.limits.max_message_bytes
+    server = create_registry_server(handler, readiness, **_grpc_options(settings, largest, certificates))
+    app = http.create_app(
+        handler,
+        max_message_bytes=largest,
+        max_nesting=settings.limits.max_nesting,
+        cors=Cors(settings.http.cors_origins.values),
+        served=Rules(registry_pb2.DESCRIPTOR.services_by_name["RegistryService"]),
+    )
+    return (
+        await _opened_grpc(settings, server),
+        await _opened_http(settings, PlainRouter(gateway=app, health=Health(readiness)), certificates),
+    )
 
 
 async def listen_http(
@@ -117,16 +132,7 @@ async def listen_http(
         health=Health(readiness),
         keys=KeySetEndpoint(published.keys, cors),
     )
-    listener = HttpListener(
-        app,
-        settings.http.addr.host,
-        settings.http.addr.port,
-        certificates=certificates,
-        encrypted=settings.tls.terminated,
-    )
-    port = await _opened(listener.start(), "A2A_HTTP_ADDR")
-    log.info("HTTP on %s:%d", settings.http.addr.host, port)
-    return listener
+    return await _opened_http(settings, app, certificates)
 
 
 async def administer(
@@ -145,6 +151,43 @@ async def administer(
     port = await _opened(server.start(), "A2A_ADMIN_ADDR")
     stack.push_async_callback(server.stop, _ADMIN_GRACE)
     log.info("administration on %s:%d", addr.host, port)
+
+
+def _grpc_options(settings: Settings, max_message_bytes: int, certificates: Certificates | None) -> Options:
+    grpc = settings.grpc
+    age = ConnectionAge(limit=grpc.max_connection_age, grace=grpc.max_connection_age_grace)
+    return Options(
+        addr=str(grpc.addr),
+        max_message_bytes=max_message_bytes,
+        max_nesting=settings.limits.max_nesting,
+        max_streams=grpc.max_streams,
+        keepalive=Keepalive(
+            accept_every=grpc.min_ping_interval, idle=grpc.keepalive_time, timeout=grpc.keepalive_timeout
+        ),
+        age=age if grpc.max_connection_age else None,
+        reflection=grpc.reflection,
+        certificates=certificates,
+        require_certificates=settings.tls.grpc_requires,
+    )
+
+
+async def _opened_grpc(settings: Settings, server: GrpcServer) -> GrpcServer:
+    port = await _opened(server.start(), "A2A_GRPC_ADDR")
+    log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
+    return server
+
+
+async def _opened_http(settings: Settings, app: App, certificates: Certificates | None) -> HttpListener:
+    listener = HttpListener(
+        app,
+        settings.http.addr.host,
+        settings.http.addr.port,
+        certificates=certificates,
+        encrypted=settings.tls.terminated,
+    )
+    port = await _opened(listener.start(), "A2A_HTTP_ADDR")
+    log.info("HTTP on %s:%d", settings.http.addr.host, port)
+    return listener
 
 
 async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpcore
 
+from a2a_grpc.server.push.allowed import Address
 from a2a_grpc.server.push.destinations import Destinations, addresses
 
 # Addresses of one host that are tried, and seconds for each where there are others.
@@ -39,9 +40,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Connect. Raises: RefusedDestinationError if any address of `host` is not allowed; httpcore.ConnectError."""
-        found = list(addresses(await self._look_up(host, port)))
-        for address in found:
-            self._destinations.check(host, address)
+        found = await self.addresses_of(host, port)
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         for address in found[:_TRIES]:
             limit = timeout if len(found) == 1 else min(timeout or _EACH, _EACH)
@@ -52,6 +51,13 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
+
+    async def addresses_of(self, host: str, port: int) -> list[Address]:
+        """Where `host` is. Raises: RefusedDestinationError if any address is not allowed; httpcore.ConnectError."""
+        found = list(addresses(await self._look_up(host, port)))
+        for address in found:
+            self._destinations.check(host, address)
+        return found
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None

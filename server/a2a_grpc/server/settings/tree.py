@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from a2a_grpc.server.settings.auth import AuthSettings
 from a2a_grpc.server.settings.push import KeySettings, PushSettings
 from a2a_grpc.server.settings.quotas import QuotaSettings
+from a2a_grpc.server.settings.registry import RegisterSettings, RegistrySettings
 from a2a_grpc.server.settings.source import EnvironmentSource, Group
 from a2a_grpc.server.settings.tls import TlsSettings
 from a2a_grpc.server.settings.values import (
@@ -493,6 +494,8 @@ class Settings(BaseSettings):
     keys: KeySettings
     push: PushSettings
     tls: TlsSettings
+    registry: RegistrySettings
+    registering: RegisterSettings
     process: ProcessSettings
     unknown: tuple[str, ...]
     """A sentence for each variable that begins like ours and is none of ours."""

@@ -45,3 +45,20 @@ class Router:
             elif path.endswith(b"/") and scope["method"] in _TO_ROOTS and root_tenant(path) is not None:
                 app = self._jsonrpc
         await app(scope, receive, send)
+
+
+class PlainRouter:
+    """The same for a service that has neither a card nor JSON-RPC."""
+
+    def __init__(self, *, gateway: App, health: Health) -> None:
+        self._gateway = gateway
+        self._exact: dict[bytes, App] = {b"/healthz": health.live, b"/readyz": health.ready}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request to its app; see `Router`."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"ASGI scope {scope['type']} is not served")
+        path: bytes | None = scope.get("raw_path")
+        if path is None:
+            path = scope["raw_path"] = quote(scope["path"]).encode()
+        await self._exact.get(path, self._gateway)(scope, receive, send)

@@ -4,9 +4,10 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Required, TypedDict, Unpack
 
 import grpc
 import grpc.aio
@@ -14,12 +15,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from a2a_grpc.card.v1 import card_pb2, card_pb2_grpc
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.registry.v1 import registry_pb2, registry_pb2_grpc
 from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.bindings.grpc.card_service import CardService
 from a2a_grpc.server.bindings.grpc.health import Health
 from a2a_grpc.server.bindings.grpc.reflection import add_reflection
 from a2a_grpc.server.bindings.grpc.registrar import Registrar
-from a2a_grpc.server.bindings.grpc.servicer import Servicer, make_call
+from a2a_grpc.server.bindings.grpc.registry_service import RegistryServicer
+from a2a_grpc.server.bindings.grpc.servicer import MakeCall, Servicer, make_call
 from a2a_grpc.server.bindings.grpc.tls import server_credentials
 from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.calls.handler import Handler
@@ -29,6 +32,7 @@ from a2a_grpc.server.tls import Certificates
 
 A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
 CARD_SERVICE: Final = card_pb2.DESCRIPTOR.services_by_name["AgentCardService"].full_name
+REGISTRY_SERVICE: Final = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 HEALTH_SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 _NOTICE: Final = 0.5
@@ -82,18 +86,20 @@ class Keepalive:
 
 
 class GrpcServer:
-    """A gRPC server that is not listening yet. Make it with `create_server`."""
+    """A gRPC server that is not listening yet. Make it with `create_server` or `create_registry_server`."""
 
     def __init__(
         self,
         server: grpc.aio.Server,
         addr: str,
+        service: str,
         health: Health,
         registrar: Registrar,
         credentials: grpc.ServerCredentials | None,
     ) -> None:
         self._server = server
         self._addr = addr
+        self._service = service
         self._health = health
         self._registrar = registrar
         self._credentials = credentials
@@ -138,11 +144,11 @@ class GrpcServer:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then end it. None: cancel at once."""
         stopping = self._stop_library()
         self._health.close()
-        self._registrar.drain(A2A_SERVICE)
+        self._registrar.drain(self._service)
         if grace is not None:
             await asyncio.wait((stopping,), timeout=grace)
             # The library would end calls with the connection, without the details that an A2AError has.
-            self._registrar.end(A2A_SERVICE)
+            self._registrar.end(self._service)
             await asyncio.wait((stopping,), timeout=_LAST_WORDS)
         await self._server.stop(None)
         await stopping
@@ -153,9 +159,67 @@ class GrpcServer:
         return self._stopping
 
 
+class Options(TypedDict, total=False):
+    """How a port is served, whatever is served there. `addr` and `max_message_bytes` must be said."""
+
+    addr: Required[str]
+    """"host:port" (port 0: any free one) or "unix:PATH"."""
+    max_message_bytes: int
+    """Larger requests are refused with PayloadTooLargeError; those of more than twice as many bytes by the gRPC
+    library, which then never holds them in memory."""
+    max_nesting: int
+    max_streams: int
+    """Calls at the same time on one connection; 0 leaves it to the library."""
+    keepalive: Keepalive
+    age: ConnectionAge | None
+    """No call of the service lasts longer than `longest_call` of it: it ends with UnavailableError."""
+    reflection: bool
+    certificates: Certificates | None
+    """With them the port speaks TLS and nothing else."""
+    require_certificates: bool
+    """Only to callers who show a certificate of their own."""
+
+
 def create_server(
     handler: Handler,
     cards: CardSource | None,
+    readiness: Readiness,
+    *,
+    gates: Gates | None = None,
+    keys: KeySource | None = None,
+    **options: Unpack[Options],
+) -> GrpcServer:
+    """A server for A2AService, the agent card (with `cards`), health and, when wanted, reflection.
+
+    With `gates` the card is kept to callers with credentials; `keys` are published beside it. Must be called on the
+    event loop that will serve.
+    """
+
+    def register(registrar: Registrar, make_call: MakeCall) -> Sequence[str]:
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler, make_call), registrar.as_server())
+        if cards is None:
+            return (A2A_SERVICE,)
+        card_service = CardService(CardReading(cards, gates), keys, make_call)
+        card_pb2_grpc.add_AgentCardServiceServicer_to_server(card_service, registrar.as_server())
+        return (A2A_SERVICE, CARD_SERVICE)
+
+    return _server(A2A_SERVICE, register, readiness, **options)
+
+
+def create_registry_server(handler: Handler, readiness: Readiness, **options: Unpack[Options]) -> GrpcServer:
+    """A server for RegistryService, health and, when wanted, reflection. Otherwise as `create_server`."""
+
+    def register(registrar: Registrar, make_call: MakeCall) -> Sequence[str]:
+        servicer = RegistryServicer(handler, make_call)
+        registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, registrar.as_server())
+        return (REGISTRY_SERVICE,)
+
+    return _server(REGISTRY_SERVICE, register, readiness, **options)
+
+
+def _server(
+    service: str,
+    register: Callable[[Registrar, MakeCall], Sequence[str]],
     readiness: Readiness,
     *,
     addr: str,
@@ -165,32 +229,15 @@ def create_server(
     keepalive: Keepalive = Keepalive(),
     age: ConnectionAge | None = None,
     reflection: bool = True,
-    gates: Gates | None = None,
-    keys: KeySource | None = None,
     certificates: Certificates | None = None,
     require_certificates: bool = False,
 ) -> GrpcServer:
-    """A server for A2AService, the agent card (with `cards`), health and, when wanted, reflection.
-
-    `addr` is "host:port" (port 0: any free one) or "unix:PATH". Requests of more than `max_message_bytes` are refused
-    with PayloadTooLargeError; of more than twice as many, by the gRPC library, which then never holds them in memory.
-    `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library. With `age` no call of
-    A2AService lasts longer than `age.longest_call`: it ends with UnavailableError. With `gates` the card is kept to
-    callers with credentials; `keys` are published beside it. With `certificates` the port speaks TLS and nothing else,
-    with `require_certificates` only to callers who show a certificate of their own.
-    Must be called on the event loop that will serve.
-    """
+    """A server for `service` and what else `register` names, with the limits of `Options`."""
     _library_log.addFilter(_without_header_values)
     registrar = Registrar(max_message_bytes=max_message_bytes, max_nesting=max_nesting)
     if age is not None:
-        registrar.limit(A2A_SERVICE, age.longest_call)
-    services = [A2A_SERVICE]
-    calls = partial(make_call, certificates=certificates is not None and require_certificates)
-    a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler, calls), registrar.as_server())
-    if cards is not None:
-        services.append(CARD_SERVICE)
-        card_service = CardService(CardReading(cards, gates), keys, calls)
-        card_pb2_grpc.add_AgentCardServiceServicer_to_server(card_service, registrar.as_server())
+        registrar.limit(service, age.longest_call)
+    services = register(registrar, partial(make_call, certificates=certificates is not None and require_certificates))
     health = Health(readiness, services)
     health_pb2_grpc.add_HealthServicer_to_server(health, registrar.as_server())
     if reflection:
@@ -218,7 +265,7 @@ def create_server(
     credentials = (
         server_credentials(certificates, require_client=require_certificates) if certificates is not None else None
     )
-    return GrpcServer(server, addr, health, registrar, credentials)
+    return GrpcServer(server, addr, service, health, registrar, credentials)
 
 
 def _age_options(age: ConnectionAge) -> tuple[tuple[str, int], ...]:

@@ -28,8 +28,8 @@ _Many = grpc.aio.ServicerContext[_Q, AsyncIterator[pb.StreamResponse]]
 MakeCall = Callable[[str, grpc.aio.ServicerContext[Any, Any]], Call]
 
 
-class Servicer(A2AServiceServicer):
-    """Passes each call to a Handler. After a change of the proto the type checker names what is missing here."""
+class Passing:
+    """What passes calls to a Handler, whatever the service."""
 
     def __init__(self, handler: Handler, make_call: MakeCall) -> None:
         self._handler = handler
@@ -44,6 +44,10 @@ class Servicer(A2AServiceServicer):
             raise
         await _send_with_status(call, context)
         return cast("_R", response)
+
+
+class Servicer(Passing, A2AServiceServicer):
+    """Passes each call to a Handler. After a change of the proto the type checker names what is missing here."""
 
     async def _stream(
         self, method: str, request: Message, context: _Many[Any]

@@ -1,0 +1,98 @@
+"""The registry of agents: settings and a store become its operations, and what looks whether agents answer."""
+
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+from a2a_grpc.server.auth.config import build_gate
+from a2a_grpc.server.auth.gate import Gate, OneGate
+from a2a_grpc.server.bindings.upstream.probing import ask_health
+from a2a_grpc.server.calls import steps
+from a2a_grpc.server.calls.pipeline import Pipeline
+from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.push.destinations import Destinations
+from a2a_grpc.server.registry.fetching import CardFetcher
+from a2a_grpc.server.registry.health import Checker
+from a2a_grpc.server.registry.operations import RegistryOperations, Terms
+from a2a_grpc.server.registry.steps import CHAIN, RequestValidation
+from a2a_grpc.server.registry.watch import watch_store
+from a2a_grpc.server.settings import Settings
+from a2a_grpc.server.store.opening import open_nodes
+from a2a_grpc.server.store.registrations import Registrations
+from a2a_grpc.wire.keys import PublicKey, read_key_set
+
+
+class RegistryParts(NamedTuple):
+    """What a registry consists of."""
+
+    pipeline: Pipeline
+    background: list[Coroutine[Any, Any, None]]
+    gate: Gate
+    warnings: list[str]
+
+
+def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, readiness: Readiness) -> RegistryParts:
+    """The parts, over the store at `store_url`. Raises: ValueError for settings that cannot be used."""
+    registry = settings.registry
+    gate = build_gate(settings.auth.config(), anonymous=True)
+    keys = tuple(_trusted(settings))
+    destinations = Destinations(allowed=registry.allow, http=registry.http)
+    nodes = open_nodes(store_url, timeout=settings.store.timeout, replicas=settings.store.replicas)
+    stack.push_async_callback(nodes.close)
+    registrations = Registrations(
+        nodes, max_ttl=registry.lease_ttl, per_owner=registry.max_per_owner, most=registry.max_agents
+    )
+    fetcher = CardFetcher(
+        destinations,
+        timeout=registry.check_timeout,
+        max_bytes=registry.max_card_bytes,
+        connections=registry.check_concurrency,
+    )
+    stack.push_async_callback(fetcher.close)
+    terms = Terms(max_card_bytes=registry.max_card_bytes, per_owner=registry.max_per_owner, open=gate.open)
+    validator = Validator(max_nesting=settings.limits.max_nesting, max_id_length=settings.limits.max_id_length)
+    pipeline = Pipeline(
+        RegistryOperations(registrations, fetcher, destinations, keys, terms),
+        (
+            steps.RequestId(),
+            steps.AccessLog(),
+            steps.Audit(),
+            steps.Errors(),
+            steps.Deadline(),
+            steps.Authentication(OneGate(gate)),
+            RequestValidation(validator, settings.limits.max_message_bytes),
+        ),
+        CHAIN,
+    )
+    background = [watch_store(registrations, readiness)]
+    if registry.check_interval:
+        checker = Checker(
+            registrations,
+            destinations,
+            fetcher,
+            ask_health,
+            keys,
+            interval=registry.check_interval,
+            timeout=registry.check_timeout,
+            concurrency=registry.check_concurrency,
+        )
+        background.append(checker.run())
+    return RegistryParts(pipeline, background, gate, [*settings.unknown, *_open_doors(gate)])
+
+
+def _open_doors(gate: Gate) -> Iterator[str]:
+    if gate.open:
+        yield (
+            "Nothing says how callers are known (A2A_API_KEYS, A2A_JWT_ISSUER, A2A_OIDC_ISSUER, A2A_MTLS): anybody may "
+            "register agents here, and withdraw those of others. That is for development."
+        )
+
+
+def _trusted(settings: Settings) -> Iterator[PublicKey]:
+    for path in settings.registry.trusted_keys.paths:
+        try:
+            yield from read_key_set(path.read_bytes())
+        except (OSError, ValueError) as error:
+            what = error.strerror if isinstance(error, OSError) else error
+            raise ValueError(f"A2A_REGISTRY_TRUSTED_KEYS: {path} cannot be used: {what}") from None

@@ -1,0 +1,1 @@
+"""The registry of agents: who is registered, what is found, who answers. And how an agent keeps itself registered."""
