@@ -6,7 +6,22 @@ Messages, tasks and artifacts are those of `a2a_grpc.pb.a2a_pb2`. Every failure 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
 from a2a_grpc.client.continuation import Continuation
-from a2a_grpc.client.errors import CardError, CardSignatureError, NotConnectedError, StreamBrokenError
+from a2a_grpc.client.credentials import (
+    ApiKey,
+    BearerToken,
+    ClientCertificate,
+    ClientCredentials,
+    Credentials,
+    DeviceCode,
+    DeviceFlow,
+)
+from a2a_grpc.client.errors import (
+    CardError,
+    CardSignatureError,
+    CredentialsError,
+    NotConnectedError,
+    StreamBrokenError,
+)
 from a2a_grpc.client.messages import message
 from a2a_grpc.client.remote_agent import RemoteAgent
 from a2a_grpc.client.results import (
@@ -61,16 +76,24 @@ __all__ = [
     "A2AClient",
     "A2AError",
     "AbortedError",
+    "ApiKey",
     "ArtifactChunk",
     "AuthRequired",
+    "BearerToken",
     "Canceled",
     "CardError",
     "CardResolver",
     "CardSignatureError",
+    "ClientCertificate",
+    "ClientCredentials",
     "Completed",
     "ContentTypeNotSupportedError",
     "Continuation",
+    "Credentials",
+    "CredentialsError",
     "DeadlineExceededError",
+    "DeviceCode",
+    "DeviceFlow",
     "ExtendedAgentCardNotConfiguredError",
     "ExtensionSupportRequiredError",
     "Failed",

@@ -73,8 +73,9 @@ class CardResolver:
 
     A kept card whose time is over is asked for with its ETag or date, so an unchanged one costs a 304. Give one
     resolver to many `A2AClient.connect` calls to share what it keeps. `headers` go with each request; `connect_timeout`
-    is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones. With a `verifier` (a
-    `CardVerifier`) only cards that are signed by a key it trusts are given out.
+    is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones; `certificate` names
+    the files of a client certificate and its key, for servers that ask for one. With a `verifier` (a `CardVerifier`)
+    only cards that are signed by a key it trusts are given out.
     """
 
     def __init__(
@@ -84,12 +85,17 @@ class CardResolver:
         connect_timeout: float = 10.0,
         ca_file: Path | None = None,
         verifier: "CardVerifier | None" = None,
+        certificate: tuple[Path, Path] | None = None,
     ) -> None:
         # httpx takes long to import, and an agent that is reached by gRPC alone does not need it.
         from a2a_grpc.client.pool import Pool  # noqa: PLC0415
 
         options = Options(
-            parameters=parameters(headers or {}, ()), connect_timeout=connect_timeout, keepalive=None, ca_file=ca_file
+            parameters=parameters(headers or {}, ()),
+            connect_timeout=connect_timeout,
+            keepalive=None,
+            ca_file=ca_file,
+            certificate=certificate,
         )
         self._pool = Pool(options)
         self._verifier = verifier

@@ -3,34 +3,40 @@
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeGuard, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
-from a2a_grpc.client.card import CardResolver, read_card
+from a2a_grpc.client.card import CardResolver
+from a2a_grpc.client.credentials import Credentials
+from a2a_grpc.client.discovery import Found, Target, certificate_in, find
 from a2a_grpc.client.errors import NotConnectedError
-from a2a_grpc.client.interfaces import BINDINGS, GRPC, usable
+from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.client.options import Options, parameters
+from a2a_grpc.client.origins import Origins
 from a2a_grpc.client.polling import follow
 from a2a_grpc.client.resuming import resuming
 from a2a_grpc.client.retries import Retries
 from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.client.transports import transport_for
+from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
 from a2a_grpc.client.transports.base import Numbered, R, Transport
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     InvalidAgentResponseError,
-    InvalidArgumentError,
     UnavailableError,
     UnsupportedOperationError,
-    excerpt,
 )
-from a2a_grpc.wire.headers import LAST_EVENT_ID, SUPPORTED_VERSION
+from a2a_grpc.wire.headers import LAST_EVENT_ID
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
+
+# The heartbeats of this project's service come every 15 s: two of them may be late.
+_IDLE_SECONDS: Final = 40.0
 
 Events = AsyncGenerator[a2a_pb2.StreamResponse, None]
 NumberedEvents = AsyncGenerator[Numbered, None]
@@ -58,22 +64,14 @@ class A2AClient:
     StreamBrokenError. A service that was told not to know messages again (`A2A_DEDUPE_TTL=0`) needs `patience=0`.
     """
 
-    def __init__(
-        self,
-        interfaces: Sequence[a2a_pb2.AgentInterface],
-        options: Options,
-        *,
-        card: a2a_pb2.AgentCard | None = None,
-        tls_by_default: bool = False,
-        patience: float = 0.0,
-        url: str = "",
-    ) -> None:
-        """For `connect`, which finds the interfaces. `tls_by_default`: see `interfaces.grpc_address`."""
-        self._interfaces = interfaces
+    def __init__(self, found: Found, options: Options, *, patience: float) -> None:
+        """For `connect`."""
+        self._interfaces = found.interfaces
         self._options = options
-        self._card = card
-        self._url = url
-        self._tls_by_default = tls_by_default
+        self._card = found.card
+        self._url = found.url
+        self._tls_by_default = found.tls_by_default
+        self._authenticator = found.authenticator
         self._transports: dict[int, Transport] = {}
         self._current = 0
         self._loop = asyncio.get_running_loop()
@@ -83,7 +81,7 @@ class A2AClient:
     @classmethod
     async def connect(
         cls,
-        target: str | Path | a2a_pb2.AgentCard | a2a_pb2.AgentInterface,
+        target: Target,
         *,
         headers: Mapping[str, str] | None = None,
         extensions: Sequence[str] = (),
@@ -93,6 +91,9 @@ class A2AClient:
         patience: float = 30.0,
         ca_file: Path | None = None,
         resolver: CardResolver | None = None,
+        credentials: Credentials | Sequence[Credentials] | None = None,
+        allow_origins: Sequence[str] = (),
+        idle_timeout: float | None = None,
     ) -> Self:
         """Find the agent and connect to the first of its interfaces that speaks version 1.0 over one of `bindings`.
 
@@ -101,39 +102,49 @@ class A2AClient:
         (plain) and `grpcs://host:port` (TLS) also name. When no connection comes about, now or at a later call, the
         next interface of the card is used.
 
-        `headers` go with every call as HTTP headers or gRPC metadata, credentials for instance; they also go with the
-        request for the card, unless a `resolver` brings its own. `extensions` are the URIs sent as A2A-Extensions.
-        `connect_timeout` and `keepalive`, the time between two gRPC pings, are in seconds; None sends no pings. A
-        server that answers "too_many_pings" needs a longer time: gRPC servers with no settings of their own want 300 s.
-        `patience` is how long, in seconds, a message or a stream is tried again without any news before its failure is
-        raised; 0 raises it at once. `ca_file` holds the PEM certificates to trust instead of the public ones.
+        A card that is fetched may name interfaces on its own host only, over TLS; one that comes from this machine
+        may also name this machine in plain text. `allow_origins` adds to that: `host`, `host:port`,
+        `scheme://host[:port]`, or `*` for whatever it names. Interfaces beyond that are not used.
 
-        Raises CardError when there is no card or nothing in it to use, InvalidArgumentError for a target or header that
-        is wrong, and what `CardResolver.resolve` raises.
+        `credentials` are shown as the card's security requirements ask, and to its interfaces only. They are not sent
+        in plain text to another machine, unless `allow_origins` names it with the scheme `http` or `grpc`.
+        `headers` go with every call as HTTP headers or gRPC metadata; they also go with the request for the card,
+        unless a `resolver` brings its own. `extensions` are the URIs sent as A2A-Extensions.
+
+        Times are in seconds. `connect_timeout` is for one connection. `keepalive` is the time between two gRPC pings;
+        None sends none. A server that answers "too_many_pings" needs a longer time: gRPC servers with no settings of
+        their own want 300 s. `idle_timeout` is how long a stream over HTTP may be without an event or a heartbeat
+        before its connection is taken for dead; None stands for 40 s with agents that are known to send heartbeats,
+        which are those that number their events by their card, and for no limit with others. `patience` is how long a
+        message or a stream is tried again without any news before its failure is raised; 0 raises it at once. `ca_file`
+        holds the PEM certificates to trust instead of the public ones.
+
+        Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
+        met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
         """
+        shown = (credentials,) if isinstance(credentials, Credentials) else tuple(credentials or ())
         options = Options(
             parameters=parameters(headers or {}, extensions),
             connect_timeout=connect_timeout,
             keepalive=keepalive,
             ca_file=ca_file,
+            certificate=certificate_in(shown),
         )
-        if _is_url(target, "http://", "https://"):
+
+        async def fetch(url: str) -> a2a_pb2.AgentCard:
             if resolver is not None:
-                found = await resolver.resolve(target)
-            else:
-                async with CardResolver(headers=headers, connect_timeout=connect_timeout, ca_file=ca_file) as own:
-                    found = await own.resolve(target)
-            card: a2a_pb2.AgentCard | None = found
-        else:
-            found, card = await _given(target)
-        client = cls(
-            usable(found, bindings),
-            options,
-            card=card,
-            tls_by_default=_is_url(target, "https://"),
-            patience=patience,
-            url=target if _is_url(target, "http://", "https://", "grpc://", "grpcs://") else "",
+                return await resolver.resolve(url)
+            async with CardResolver(
+                headers=headers, connect_timeout=connect_timeout, ca_file=ca_file, certificate=options.certificate
+            ) as own:
+                return await own.resolve(url)
+
+        found = await find(
+            target, options, bindings=bindings, credentials=shown, origins=Origins(allow_origins), fetch=fetch
         )
+        if idle_timeout is None and found.card is not None and _numbers_events(found.card):
+            idle_timeout = _IDLE_SECONDS
+        client = cls(found, replace(options, idle_timeout=idle_timeout), patience=patience)
         try:
             await client._open()
         except BaseException:
@@ -300,7 +311,8 @@ class A2AClient:
             index = self._current = (start + step) % len(self._interfaces)
             interface = self._interfaces[index]
             if index not in self._transports:
-                self._transports[index] = transport_for(interface, self._options, tls_by_default=self._tls_by_default)
+                plain = transport_for(interface, self._options, tls_by_default=self._tls_by_default)
+                self._transports[index] = AuthenticatedTransport(plain, self._authenticator)
             yield self._transports[index], interface.tenant
         self._current = 0
 
@@ -425,29 +437,6 @@ class A2AClient:
 
 def _numbers_events(card: a2a_pb2.AgentCard) -> bool:
     return any(extension.uri == EVENT_SEQUENCE for extension in card.capabilities.extensions)
-
-
-def _is_url(target: object, *schemes: str) -> TypeGuard[str]:
-    return isinstance(target, str) and target.startswith(schemes)
-
-
-async def _given(
-    target: str | Path | a2a_pb2.AgentCard | a2a_pb2.AgentInterface,
-) -> tuple[a2a_pb2.AgentCard, a2a_pb2.AgentCard | None]:
-    """A card with the interfaces to use, and the agent's card, for a target that is not to be fetched."""
-    if isinstance(target, a2a_pb2.AgentCard):
-        return target, target
-    if _is_url(target, "grpc://", "grpcs://"):
-        target = a2a_pb2.AgentInterface(url=target, protocol_binding=GRPC, protocol_version=SUPPORTED_VERSION)
-    if isinstance(target, a2a_pb2.AgentInterface):
-        return a2a_pb2.AgentCard(supported_interfaces=[target]), None
-    path = Path(target)
-    if isinstance(target, str) and not await asyncio.to_thread(path.is_file):
-        raise InvalidArgumentError(
-            f"{excerpt(target)!r} is no agent: give a URL (http, https, grpc or grpcs) or the file of a card."
-        )
-    card = await asyncio.to_thread(read_card, path)
-    return card, card
 
 
 def _copy(request: Request) -> Request:

@@ -1,7 +1,7 @@
 """Failures that only a client can see. Each refines an error of the table: `except A2AError` covers everything."""
 
 from a2a_grpc.client.continuation import Continuation
-from a2a_grpc.wire.errors import InvalidAgentResponseError, UnavailableError
+from a2a_grpc.wire.errors import InvalidAgentResponseError, UnauthenticatedError, UnavailableError
 
 
 class NotConnectedError(UnavailableError):
@@ -27,3 +27,7 @@ class CardError(InvalidAgentResponseError):
 
 class CardSignatureError(CardError):
     """The agent card is not signed by a key that is trusted."""
+
+
+class CredentialsError(UnauthenticatedError):
+    """There is nothing to show that the agent would take, or it may not be shown there. The agent was not called."""

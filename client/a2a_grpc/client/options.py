@@ -17,6 +17,8 @@ class Options:
     keepalive: float | None
     ca_file: Path | None
     idle_timeout: float | None = None
+    certificate: tuple[Path, Path] | None = None
+    """PEM files of the client's own certificate and its key."""
     # The service refuses messages above 4 MiB, but a Task or a page of Tasks holds many of them.
     max_receive_bytes: int = 64 * 1024 * 1024
 
@@ -31,12 +33,18 @@ def parameters(headers: Mapping[str, str], extensions: Sequence[str]) -> dict[st
     if extensions:
         merged[A2A_EXTENSIONS] = format_extensions(extensions)
     for name, value in headers.items():
-        key = name.strip().lower()
-        if not key or not key.isascii() or not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
-            raise InvalidArgumentError(f"{name!r} cannot be the name of a header.")
-        if key.startswith("grpc-") or key.endswith("-bin"):
-            raise InvalidArgumentError(f"The header name {key} is reserved by gRPC.")
+        key = header_name(name)
         if not value.isascii() or not value.isprintable():
             raise InvalidArgumentError(f"The value of the header {key} must be printable ASCII text.")
         merged[key] = value.strip()
     return merged
+
+
+def header_name(name: str) -> str:
+    """The name in lower case. Raises InvalidArgumentError for one that not both HTTP and gRPC can carry."""
+    key = name.strip().lower()
+    if not key or not key.isascii() or not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise InvalidArgumentError(f"{name!r} cannot be the name of a header.")
+    if key.startswith("grpc-") or key.endswith("-bin"):
+        raise InvalidArgumentError(f"The header name {key} is reserved by gRPC.")
+    return key

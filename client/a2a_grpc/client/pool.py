@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
+from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.options import Options
 from a2a_grpc.wire.errors import InvalidAgentResponseError, InvalidArgumentError, UnavailableError, excerpt
@@ -30,7 +31,7 @@ class Pool:
             headers={"user-agent": "a2a-grpc", **options.parameters},
             timeout=httpx.Timeout(None, connect=options.connect_timeout),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
-            verify=ssl.create_default_context(cafile=options.ca_file) if options.ca_file else _public_trust(),
+            verify=_trust(options),
         )
 
     @asynccontextmanager
@@ -42,6 +43,7 @@ class Pool:
         headers: Mapping[str, str],
         content: bytes | None = None,
         answer_within: float | None = None,
+        access: Access = NO_ACCESS,
     ) -> AsyncGenerator[httpx.Response, None]:
         """Send a request; the block reads the response, whatever its status.
 
@@ -51,7 +53,12 @@ class Pool:
         """
         where = excerpt(url.partition("?")[0])
         try:
+            headers = {**headers, **access.headers}
+            if access.cookies:
+                headers["cookie"] = "; ".join(f"{name}={value}" for name, value in access.cookies.items())
             request = self._client.build_request(verb, url, headers=headers, content=content)
+            if access.query:
+                request.url = _QuietURL(request.url.copy_merge_params(dict(access.query)))
             response = await self._answer(request, where, answer_within)
             try:
                 yield response
@@ -91,6 +98,32 @@ class Pool:
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+class _QuietURL(httpx.URL):
+    """A URL with a secret among its parameters: httpx writes the URL of each request into its log."""
+
+    def __str__(self) -> str:
+        return str(self.copy_with(query=None))
+
+    __repr__ = __str__
+
+
+def _trust(options: Options) -> ssl.SSLContext:
+    """Whom to believe, and what to show. Raises: InvalidArgumentError."""
+    try:
+        if options.certificate is None:
+            return ssl.create_default_context(cafile=options.ca_file) if options.ca_file else _public_trust()
+        context = ssl.create_default_context(cafile=options.ca_file) if options.ca_file else httpx.create_ssl_context()
+        context.load_cert_chain(*options.certificate, password=_no_passphrase)
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"The certificates cannot be read: {error}.") from error
+    return context
+
+
+def _no_passphrase() -> str:
+    """Instead of the question on the terminal that OpenSSL would ask."""
+    raise ValueError("the key is encrypted")
 
 
 def _cause(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.pb import a2a_pb2
 
 R = TypeVar("R", bound=Message)
@@ -28,13 +29,23 @@ class Transport(Protocol):
     async def open(self) -> None:
         """Establish the connection if that can be done ahead of a call."""
 
-    async def unary(self, method: str, request: Message, response_type: type[R], *, timeout: float | None) -> R:
-        """Call an operation by its name in the proto.
+    async def unary(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[R],
+        *,
+        timeout: float | None,
+        access: Access = NO_ACCESS,
+    ) -> R:
+        """Call an operation by its name in the proto, with `access` to show who calls.
 
         The caller stops waiting after `timeout` seconds; the agent is told where the binding has words for it.
         """
 
-    def stream(self, method: str, request: Message, parameters: Mapping[str, str]) -> AsyncGenerator[Numbered, None]:
+    def stream(
+        self, method: str, request: Message, parameters: Mapping[str, str], *, access: Access = NO_ACCESS
+    ) -> AsyncGenerator[Numbered, None]:
         """Call a streaming operation, with `parameters` of this call. Ends when the agent ends the stream.
 
         Closing the generator gives up the stream at once.

@@ -10,9 +10,10 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
+from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.interfaces import GrpcAddress
-from a2a_grpc.client.options import Options
+from a2a_grpc.client.options import Options, header_name
 from a2a_grpc.client.transports.base import Numbered, R
 from a2a_grpc.pb import a2a_pb2_grpc
 from a2a_grpc.wire.errors import A2AError, UnavailableError, from_status
@@ -55,7 +56,8 @@ class GrpcTransport:
         self._closed = False
         if address.tls:
             roots = options.ca_file.read_bytes() if options.ca_file else None
-            credentials = grpc.ssl_channel_credentials(root_certificates=roots)
+            own = [file.read_bytes() for file in reversed(options.certificate or ())]
+            credentials = grpc.ssl_channel_credentials(roots, *own)
             self._channel = grpc.aio.secure_channel(self._target, credentials, _channel_options(options))
         else:
             self._channel = grpc.aio.insecure_channel(self._target, _channel_options(options))
@@ -85,9 +87,11 @@ class GrpcTransport:
         response_type: type[R],  # noqa: ARG002 - the stub knows it
         *,
         timeout: float | None,
+        access: Access = NO_ACCESS,
     ) -> R:
         await self.open()
-        call: Any = getattr(self._stub, method)(request, timeout=timeout, metadata=self._metadata)
+        metadata = self._metadata + _metadata(access)
+        call: Any = getattr(self._stub, method)(request, timeout=timeout, metadata=metadata)
         try:
             response: R = await call
         except grpc.aio.AioRpcError as error:
@@ -97,9 +101,10 @@ class GrpcTransport:
         return response
 
     async def stream(
-        self, method: str, request: Message, parameters: Mapping[str, str]
+        self, method: str, request: Message, parameters: Mapping[str, str], *, access: Access = NO_ACCESS
     ) -> AsyncGenerator[Numbered, None]:
-        async with aclosing(self._responses(method, request, {**self._of_streams, **parameters})) as responses:
+        metadata = {**self._of_streams, **parameters, **dict(_metadata(access))}
+        async with aclosing(self._responses(method, request, metadata)) as responses:
             async for response in responses:
                 yield Numbered(self._number(response), response)
 
@@ -149,6 +154,15 @@ class GrpcTransport:
         if self._closed and (task is None or not task.cancelling()):
             raise UnavailableError("The client was closed.") from None
         raise  # noqa: PLE0704
+
+
+def _metadata(access: Access) -> tuple[tuple[str, str], ...]:
+    """A key is metadata of its name, wherever it stands over HTTP."""
+    return tuple(
+        (header_name(name), value)
+        for place in (access.headers, access.query, access.cookies)
+        for name, value in place.items()
+    )
 
 
 def _channel_options(options: Options) -> list[tuple[str, Any]]:

@@ -9,6 +9,7 @@ import httpx
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
+from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.pool import Pool
 from a2a_grpc.client.transports.answers import (
@@ -53,21 +54,22 @@ class HttpTransport:
         response_type: type[R],
         *,
         timeout: float | None,  # noqa: ARG002 - HTTP has no word for it
+        access: Access = NO_ACCESS,
     ) -> R:
-        async with self._exchange(to_http(method, request), _FOR_ANSWER) as response:
+        async with self._exchange(to_http(method, request), _FOR_ANSWER, access) as response:
             body = await self._pool.body(response)
         if not response.is_success:
             raise _refusal(response, body)
         return response_type() if response_type is Empty else read(body, response_type, response)
 
     async def stream(
-        self, method: str, request: Message, parameters: Mapping[str, str]
+        self, method: str, request: Message, parameters: Mapping[str, str], *, access: Access = NO_ACCESS
     ) -> AsyncGenerator[Numbered, None]:
         headers = {**FOR_STREAM, **parameters}
         verb = self._subscribe_verb if method == _SUBSCRIBE else None
         begun = False
         try:
-            async with aclosing(self._events(to_http(method, request, verb), headers)) as events:
+            async with aclosing(self._events(to_http(method, request, verb), headers, access)) as events:
                 async for event in events:
                     begun = True
                     yield event
@@ -76,7 +78,7 @@ class HttpTransport:
                 raise
         else:
             return
-        async with aclosing(self._events(to_http(method, request, "GET"), headers)) as events:
+        async with aclosing(self._events(to_http(method, request, "GET"), headers, access)) as events:
             async for event in events:
                 self._subscribe_verb = "GET"
                 yield event
@@ -84,8 +86,8 @@ class HttpTransport:
     async def aclose(self) -> None:
         await self._pool.aclose()
 
-    async def _events(self, call: HttpCall, headers: dict[str, str]) -> AsyncGenerator[Numbered, None]:
-        async with self._exchange(call, headers, answer_within=self._idle_timeout) as response:
+    async def _events(self, call: HttpCall, headers: dict[str, str], access: Access) -> AsyncGenerator[Numbered, None]:
+        async with self._exchange(call, headers, access, answer_within=self._idle_timeout) as response:
             if not response.is_success:
                 raise _refusal(response, await self._pool.body(response))
             events = read_events(response, max_bytes=self._max_receive_bytes, idle_timeout=self._idle_timeout)
@@ -94,14 +96,16 @@ class HttpTransport:
                     yield Numbered(parse_event_id(event.id) or 0, _payload(event, response))
 
     def _exchange(
-        self, call: HttpCall, headers: dict[str, str], answer_within: float | None = None
+        self, call: HttpCall, headers: dict[str, str], access: Access, answer_within: float | None = None
     ) -> AbstractAsyncContextManager[httpx.Response]:
         url = self._base + call.path
         if call.query:
             url = f"{url}?{httpx.QueryParams(list(call.query))}"
         if call.body is not None:
             headers = headers | {"content-type": MEDIA_TYPE_A2A}
-        return self._pool.exchange(call.verb, url, headers=headers, content=call.body, answer_within=answer_within)
+        return self._pool.exchange(
+            call.verb, url, headers=headers, content=call.body, answer_within=answer_within, access=access
+        )
 
 
 def _refusal(response: httpx.Response, body: bytes) -> A2AError:

@@ -10,6 +10,7 @@ import orjson
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
+from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.pool import Pool
 from a2a_grpc.client.transports.answers import (
@@ -51,19 +52,20 @@ class JsonRpcTransport:
         response_type: type[R],
         *,
         timeout: float | None,  # noqa: ARG002 - HTTP has no word for it
+        access: Access = NO_ACCESS,
     ) -> R:
         identifier = next(self._ids)
-        async with self._exchange(method, request, identifier, _FOR_ANSWER) as response:
+        async with self._exchange(method, request, identifier, _FOR_ANSWER, access) as response:
             body = await self._pool.body(response)
         result = _result(response, body, identifier)
         return response_type() if response_type is Empty else _message(result, response_type, response)
 
     async def stream(
-        self, method: str, request: Message, parameters: Mapping[str, str]
+        self, method: str, request: Message, parameters: Mapping[str, str], *, access: Access = NO_ACCESS
     ) -> AsyncGenerator[Numbered, None]:
         identifier = next(self._ids)
         headers = {**FOR_STREAM, **parameters}
-        async with self._exchange(method, request, identifier, headers, answer_within=self._idle_timeout) as response:
+        async with self._exchange(method, request, identifier, headers, access, self._idle_timeout) as response:
             if not response.is_success or media_type(response) != MEDIA_TYPE_SSE:
                 # An error before the first event is an ordinary response. A result would be one, too, and is no stream.
                 _result(response, await self._pool.body(response), identifier)
@@ -82,6 +84,7 @@ class JsonRpcTransport:
         request: Message,
         identifier: int,
         headers: dict[str, str],
+        access: Access,
         answer_within: float | None = None,
     ) -> AbstractAsyncContextManager[httpx.Response]:
         body = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": to_dict(request)}
@@ -91,6 +94,7 @@ class JsonRpcTransport:
             headers=headers | {"content-type": MEDIA_TYPE_JSON},
             content=orjson.dumps(body),
             answer_within=answer_within,
+            access=access,
         )
 
 
