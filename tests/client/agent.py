@@ -36,6 +36,11 @@ async def do(turn: Turn) -> None:
             raise Reject("I do not do that.")
         case "fail":
             await turn.fail("It broke.")
+        case "auth":
+            await turn.require_auth("Approve it at https://example.com/approve.")
+            await asyncio.sleep(float(rest) / 1000)
+            await turn.working("approved")
+            await turn.artifact("answer", text="done")
         case "hang":
             await turn.working("for ever")
             await asyncio.Event().wait()

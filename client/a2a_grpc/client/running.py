@@ -63,9 +63,9 @@ class Run:
         return time_of(self._fold.head.status)
 
     def add(self, event: Numbered) -> Update | None:
-        """Take the next event; None for a message, which is the result alone."""
+        """Take the next event; None where it is nothing new, or a message, which is the result alone."""
         response = event.response
-        update: Update | None = None
+        update: Update
         match response.WhichOneof("payload"):
             case "message":
                 self._message = response.message
@@ -76,6 +76,8 @@ class Run:
                 self._name(response.task.id, response.task.context_id)
                 status = response.task.status
                 self.over = status.state in TERMINAL or (status.state in INTERRUPTED and not self._is_old(status))
+                if response.task == self._fold.task():
+                    return None
                 update = TaskUpdate(response.task)
             case "status_update":
                 self._name(response.status_update.task_id, response.status_update.context_id)
@@ -157,9 +159,9 @@ class Runner:
                         if event is None:
                             break
                         retries.connected()
-                        retries.news()
                         update = run.add(event)
                         if update is not None:
+                            retries.news()
                             yield update
             except UnavailableError as error:
                 failure = error
