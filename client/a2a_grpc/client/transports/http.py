@@ -26,7 +26,7 @@ from a2a_grpc.client.transports.sse import ServerSentEvent
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import A2AError, MethodNotAllowedError, RouteNotFoundError, from_error_body
 from a2a_grpc.wire.headers import MEDIA_TYPE_A2A, MEDIA_TYPE_JSON, parse_event_id
-from a2a_grpc.wire.rules import HttpCall, to_http
+from a2a_grpc.wire.rules import A2A, HttpCall, Rules
 
 _SUBSCRIBE: Final = "SubscribeToTask"
 
@@ -36,8 +36,9 @@ _FOR_ANSWER: Final = {"accept": f"{MEDIA_TYPE_A2A}, {MEDIA_TYPE_JSON};q=0.9"}
 class HttpTransport:
     """See `Transport`."""
 
-    def __init__(self, url: str, options: Options) -> None:
+    def __init__(self, url: str, options: Options, rules: Rules = A2A) -> None:
         self._base = url.rstrip("/")
+        self._rules = rules
         self._max_receive_bytes = options.max_receive_bytes
         self._idle_timeout = options.idle_timeout
         self._pool = Pool(options)
@@ -56,7 +57,7 @@ class HttpTransport:
         timeout: float | None,  # noqa: ARG002 - HTTP has no word for it
         access: Access = NO_ACCESS,
     ) -> R:
-        async with self._exchange(to_http(method, request), _FOR_ANSWER, access) as response:
+        async with self._exchange(self._rules.to_http(method, request), _FOR_ANSWER, access) as response:
             body = await self._pool.body(response)
         if not response.is_success:
             raise _refusal(response, body)
@@ -69,7 +70,7 @@ class HttpTransport:
         verb = self._subscribe_verb if method == _SUBSCRIBE else None
         begun = False
         try:
-            async with aclosing(self._events(to_http(method, request, verb), headers, access)) as events:
+            async with aclosing(self._events(self._rules.to_http(method, request, verb), headers, access)) as events:
                 async for event in events:
                     begun = True
                     yield event
@@ -78,7 +79,7 @@ class HttpTransport:
                 raise
         else:
             return
-        async with aclosing(self._events(to_http(method, request, "GET"), headers, access)) as events:
+        async with aclosing(self._events(self._rules.to_http(method, request, "GET"), headers, access)) as events:
             async for event in events:
                 self._subscribe_verb = "GET"
                 yield event
