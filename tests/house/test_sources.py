@@ -6,8 +6,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROOTS = ("server", "client", "generated")
 # Settings are the one door for configuration, so that `a2a-grpc config` can print everything that has an effect.
-# The commands for operators look there for the one address that they share with the service.
-MAY_READ_THE_ENVIRONMENT = {"server/a2a_grpc/server/settings/load.py", "client/a2a_grpc/client/admin/cli.py"}
+# The commands for operators look there for the one address that they share with the service; the client, for the agent
+# that a program is to call, where the program asks it to.
+MAY_READ_THE_ENVIRONMENT = {
+    "server/a2a_grpc/server/settings/load.py",
+    "client/a2a_grpc/client/admin/cli.py",
+    "client/a2a_grpc/client/configuration.py",
+}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 

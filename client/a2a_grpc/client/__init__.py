@@ -5,6 +5,7 @@ Messages, tasks and artifacts are those of `a2a_grpc.pb.a2a_pb2`. Every failure 
 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
+from a2a_grpc.client.configuration import Configuration
 from a2a_grpc.client.continuation import Continuation
 from a2a_grpc.client.credentials import (
     ApiKey,
@@ -23,6 +24,7 @@ from a2a_grpc.client.errors import (
     StreamBrokenError,
 )
 from a2a_grpc.client.messages import message
+from a2a_grpc.client.registry import RegisteredAgent, Registry
 from a2a_grpc.client.remote_agent import RemoteAgent
 from a2a_grpc.client.results import (
     ArtifactChunk,
@@ -87,6 +89,7 @@ __all__ = [
     "ClientCertificate",
     "ClientCredentials",
     "Completed",
+    "Configuration",
     "ContentTypeNotSupportedError",
     "Continuation",
     "Credentials",
@@ -111,6 +114,8 @@ __all__ = [
     "PayloadTooLargeError",
     "PermissionDeniedError",
     "PushNotificationNotSupportedError",
+    "RegisteredAgent",
+    "Registry",
     "Rejected",
     "RemoteAgent",
     "Reply",

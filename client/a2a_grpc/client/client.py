@@ -12,6 +12,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from a2a_grpc.client.card import CardResolver
+from a2a_grpc.client.configuration import Configuration
 from a2a_grpc.client.credentials import Credentials
 from a2a_grpc.client.discovery import Found, Target, certificate_in, find
 from a2a_grpc.client.errors import NotConnectedError
@@ -81,7 +82,7 @@ class A2AClient:
     @classmethod
     async def connect(
         cls,
-        target: Target,
+        target: Target | Configuration,
         *,
         headers: Mapping[str, str] | None = None,
         extensions: Sequence[str] = (),
@@ -99,7 +100,8 @@ class A2AClient:
 
         `target` is the agent's base URL, whose card is at `/.well-known/agent-card.json` below it; the URL of a card;
         the path of a file with a card; a card; or one interface, for an agent without a card, which `grpc://host:port`
-        (plain) and `grpcs://host:port` (TLS) also name. When no connection comes about, now or at a later call, the
+        (plain) and `grpcs://host:port` (TLS) also name. A Configuration is a target with other arguments, which those
+        given here replace; headers and origins are added. When no connection comes about, now or at a later call, the
         next interface of the card is used.
 
         A card that is fetched may name interfaces on its own host only, over TLS; one that comes from this machine
@@ -122,6 +124,13 @@ class A2AClient:
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
         met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
         """
+        if isinstance(target, Configuration):
+            credentials = target.credentials if credentials is None else credentials
+            headers = {**target.headers, **(headers or {})}
+            extensions = extensions or target.extensions
+            allow_origins = (*target.allow_origins, *allow_origins)
+            ca_file = ca_file or target.ca_file
+            target = target.target
         shown = (credentials,) if isinstance(credentials, Credentials) else tuple(credentials or ())
         options = Options(
             parameters=parameters(headers or {}, extensions),
