@@ -1,0 +1,96 @@
+"""The public API is `a2a_grpc.client.__all__`: sorted, described, typed, and cheap to import."""
+
+import enum
+import inspect
+import subprocess
+import sys
+from types import UnionType
+from typing import get_args
+
+import pytest
+
+import a2a_grpc.client as api
+
+TYPES = {name: value for name in api.__all__ if inspect.isclass(value := getattr(api, name))}
+FUNCTIONS = {name: value for name in api.__all__ if inspect.isfunction(value := getattr(api, name))}
+ALIASES = {name: value for name in api.__all__ if isinstance(value := getattr(api, name), UnionType)}
+
+
+def members(kind: type) -> dict[str, object]:
+    """The public methods and properties that a class of ours has, by their names."""
+    found: dict[str, object] = {}
+    for parent in reversed(kind.__mro__):
+        if parent.__module__.startswith("a2a_grpc."):
+            found |= {
+                name: value.__func__ if isinstance(value, classmethod | staticmethod) else value
+                for name, value in vars(parent).items()
+                if not name.startswith("_")
+            }
+    return {name: value for name, value in found.items() if inspect.isfunction(value) or isinstance(value, property)}
+
+
+def callables(kind: type) -> dict[str, object]:
+    got = {name: value.fget if isinstance(value, property) else value for name, value in members(kind).items()}
+    return got | ({"__init__": kind.__init__} if "__init__" in vars(kind) else {})  # type: ignore[misc]
+
+
+def test_the_list_is_sorted_and_each_name_is_there_once() -> None:
+    assert list(api.__all__) == sorted(set(api.__all__))
+
+
+def test_every_name_is_a_type_a_function_or_a_union_of_types() -> None:
+    assert {*TYPES, *FUNCTIONS, *ALIASES} == set(api.__all__)
+
+
+@pytest.mark.parametrize("name", api.__all__)
+def test_every_name_says_what_it_is(name: str) -> None:
+    """Also each of its methods and properties; a union is of names that say it."""
+    if name in ALIASES:
+        assert {kind.__name__ for kind in get_args(ALIASES[name])} <= set(api.__all__)
+        return
+    kind = getattr(api, name)
+    inside = members(kind).items() if isinstance(kind, type) else ()
+    described = [(name, kind), *((f"{name}.{one}", value) for one, value in inside)]
+    silent = [where for where, value in described if not (inspect.getdoc(value) or "").strip()]
+    made = f"{name}("  # what a dataclass writes for those that say nothing
+
+    assert silent == [] and not (kind.__doc__ or "").startswith(made)
+
+
+@pytest.mark.parametrize("name", [*TYPES, *FUNCTIONS])
+def test_every_signature_has_its_types(name: str) -> None:
+    kind = getattr(api, name)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return
+    todo = callables(kind) if isinstance(kind, type) else {name: kind}
+    bare = [
+        f"{name}.{where}({parameter.name})"
+        for where, function in todo.items()
+        for parameter in inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+        if parameter.annotation is parameter.empty and parameter.name not in ("self", "cls")
+    ]
+    bare += [
+        f"{name}.{where} -> ?"
+        for where, function in todo.items()
+        if where != "__init__" and inspect.signature(function).return_annotation is inspect.Signature.empty  # type: ignore[arg-type]
+    ]
+
+    assert bare == []
+
+
+def test_to_import_it_loads_no_library_of_a_binding() -> None:
+    """Each takes a few hundred milliseconds, and is needed by those who use that binding."""
+    heavy = ("grpc", "httpx", "httpcore", "jwt", "cryptography", "jsonschema", "rich", "a2a_grpc.server")
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, a2a_grpc.client; print([name for name in {heavy} if name in sys.modules])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout
+
+    assert said == "[]\n"
