@@ -33,3 +33,6 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Who was refused and who ended what is on record even where only errors are logged.
     logging.getLogger("a2a_grpc.audit").setLevel(logging.INFO)
+    if level != "debug":
+        # It tells of each request, which an agent that keeps itself registered makes all the time.
+        logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -27,7 +27,7 @@ from a2a_grpc.server.compose.listeners import (
 )
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
-from a2a_grpc.server.compose.registry import compose_registry
+from a2a_grpc.server.compose.registry import compose_announcer, compose_registry
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.core.readiness import Readiness
@@ -46,6 +46,7 @@ from a2a_grpc.server.lifecycle import (
 )
 from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings, SettingsError, load
+from a2a_grpc.server.settings.registry import parse_registry_url
 from a2a_grpc.server.settings.table import effective
 from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
@@ -74,11 +75,22 @@ def serve(arguments: Sequence[str]) -> int:
         help="the module and the name in it that holds the Agent, such as my_agent:agent; or a file such as "
         "agents.yaml that names an agent for each tenant; default: the demo agent",
     )
-    reference = parser.parse_args(arguments).agent
+    parser.add_argument(
+        "--register",
+        metavar="URL",
+        help="keep the agents registered with the registry there, such as http://localhost:8090 or "
+        "grpc://localhost:50060; default: A2A_REGISTER_URL",
+    )
+    given = parser.parse_args(arguments)
+    reference = given.agent
+    try:
+        register = parse_registry_url(given.register) if given.register is not None else None
+    except ValueError as error:
+        return _complain([f"--register is {given.register[:100]!r}, but {error}"])
 
     def composed(settings: Settings, deadline: Deadline) -> Coroutine[Any, Any, None]:
         host = host_many if reference.endswith((".yaml", ".yml")) else host_one
-        return _serve(settings, host(settings, reference), deadline)
+        return _serve(settings, host(settings, reference), deadline, register or settings.registering.url)
 
     return _run(composed)
 
@@ -185,7 +197,7 @@ def _complain(problems: Sequence[str]) -> int:
     return 2
 
 
-async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
+async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_url: str | None) -> None:
     _warn([*settings.warnings, *open_doors(hosts)])
     signing = load_signing_keys(settings.keys.signing.paths)
     certificates = compose_certificates(settings)
@@ -276,6 +288,10 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
             background.append(push.sender.run())
         if any(hosted.limited for hosted in hosts):
             background.append(quotas.renew_forever())
+        if registry_url is not None:
+            announcer = compose_announcer(settings, hosts, registry_url, readiness)
+            drain.add(announcer)
+            background.append(announcer.run())
         await _until_stopped(drain, deadline, *background)
 
 

@@ -3,15 +3,19 @@
 from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from a2a_grpc.server.auth.config import build_gate
 from a2a_grpc.server.auth.gate import Gate, OneGate
 from a2a_grpc.server.bindings.upstream.probing import ask_health
+from a2a_grpc.server.bindings.upstream.registry import registry_caller
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.push.destinations import Destinations
+from a2a_grpc.server.registry.announcing import Announcement, Announcer
 from a2a_grpc.server.registry.fetching import CardFetcher
 from a2a_grpc.server.registry.health import Checker
 from a2a_grpc.server.registry.operations import RegistryOperations, Terms
@@ -79,6 +83,27 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
         )
         background.append(checker.run())
     return RegistryParts(pipeline, background, gate, [*settings.unknown, *_open_doors(gate)])
+
+
+def compose_announcer(settings: Settings, hosts: Hosts, registry_url: str, readiness: Readiness) -> Announcer:
+    """What keeps the agents of this service registered. Raises: ValueError for settings that cannot be used."""
+    registering = settings.registering
+    header = (registering.header.name, registering.header.value) if registering.header.name else None
+    return Announcer(
+        registry_caller(registry_url, header, registering.ca_file),
+        registry_url,
+        [
+            Announcement(
+                f"{hosted.card.name} ({hosted.tenant})" if hosted.tenant else hosted.card.name,
+                f"{settings.public_http_url}/{quote(hosted.tenant, safe='')}".rstrip("/"),
+                hosted.published.body,
+            )
+            for hosted in hosts
+        ],
+        readiness,
+        public=registering.public,
+        instance=settings.process.replica,
+    )
 
 
 def _open_doors(gate: Gate) -> Iterator[str]:

@@ -29,7 +29,7 @@ _UNREACHABLE: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CA
 
 def failure(error: grpc.aio.AioRpcError) -> A2AError:
     """What `error` means to the caller. Its own text goes to the log unless the agent itself has written it."""
-    status = _details(error)
+    status = details_of(error)
     if status is not None:
         return from_status(status)
     _log.warning("the upstream call failed: %s: %s", error.code().name, error.details())
@@ -45,7 +45,8 @@ def unreachable() -> UnavailableError:
     return UnavailableError("The agent behind this gateway cannot be reached at present.", retry_after=_RETRY_AFTER)
 
 
-def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+def details_of(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+    """What the service itself has said about the error; None where it has said nothing."""
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):
             try:
