@@ -9,7 +9,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import InvalidArgumentError, JsonParseError
 
-Target: TypeAlias = str | a2a_pb2.AgentCard | a2a_pb2.AgentInterface
+Address: TypeAlias = str | a2a_pb2.AgentCard | a2a_pb2.AgentInterface
 """What `A2AClient.connect` takes, as far as it can be written down: not a file, and nothing with credentials in it."""
 
 _KIND: Final = "continuation"
@@ -26,7 +26,7 @@ class Continuation:
     the agent that you know.
     """
 
-    target: Target
+    target: Address
     """The agent, for `RemoteAgent.connect`: its URL, or else its interfaces."""
     task_id: str
     context_id: str = ""
@@ -68,7 +68,7 @@ class Continuation:
         )
 
 
-def portable(url: str, card: a2a_pb2.AgentCard | None, interface: a2a_pb2.AgentInterface) -> Target:
+def portable(url: str, card: a2a_pb2.AgentCard | None, interface: a2a_pb2.AgentInterface) -> Address:
     """The agent without what may be a credential: its URL without user and query, or else its interfaces without those.
 
     `url` is "" where there is none. Of a card nothing stays but how to connect.
@@ -86,7 +86,7 @@ def portable(url: str, card: a2a_pb2.AgentCard | None, interface: a2a_pb2.AgentI
     )
 
 
-def target_fields(target: Target) -> dict[str, Any]:
+def target_fields(target: Address) -> dict[str, Any]:
     """A target as the fields of a token."""
     match target:
         case a2a_pb2.AgentCard():
@@ -96,7 +96,7 @@ def target_fields(target: Target) -> dict[str, Any]:
     return {"agent": target}
 
 
-def target_in(fields: Fields) -> Target:
+def target_in(fields: Fields) -> Address:
     """The target in the fields of a token. Raises InvalidArgumentError."""
     if url := fields.text("agent"):
         return url

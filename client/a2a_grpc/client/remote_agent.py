@@ -7,7 +7,10 @@ from typing import Self
 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
+from a2a_grpc.client.configuration import Configuration
 from a2a_grpc.client.continuation import Continuation
+from a2a_grpc.client.credentials import Credentials
+from a2a_grpc.client.discovery import Target
 from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.client.results import Reply, Result, Update, result_of
 from a2a_grpc.client.running import Runner, drained
@@ -38,7 +41,7 @@ class RemoteAgent:
     @classmethod
     async def connect(
         cls,
-        target: str | Path | a2a_pb2.AgentCard | a2a_pb2.AgentInterface,
+        target: Target | Configuration,
         *,
         headers: Mapping[str, str] | None = None,
         extensions: Sequence[str] = (),
@@ -48,6 +51,9 @@ class RemoteAgent:
         patience: float = 30.0,
         ca_file: Path | None = None,
         resolver: CardResolver | None = None,
+        credentials: Credentials | Sequence[Credentials] | None = None,
+        allow_origins: Sequence[str] = (),
+        idle_timeout: float | None = None,
     ) -> Self:
         """Find the agent and connect to it: all arguments, and the errors, are those of `A2AClient.connect`."""
         client = await A2AClient.connect(
@@ -60,6 +66,9 @@ class RemoteAgent:
             patience=patience,
             ca_file=ca_file,
             resolver=resolver,
+            credentials=credentials,
+            allow_origins=allow_origins,
+            idle_timeout=idle_timeout,
         )
         return cls(client, patience=patience)
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import TypeAlias, TypeVar
 
 from a2a_grpc.client.client import A2AClient, NumberedEvents
-from a2a_grpc.client.continuation import Continuation, Target, portable
+from a2a_grpc.client.continuation import Address, Continuation, portable
 from a2a_grpc.client.errors import StreamBrokenError
 from a2a_grpc.client.results import (
     ArtifactChunk,
@@ -40,7 +40,7 @@ class Run:
     """What is known of a run: the task so far, and where its stream stands."""
 
     def __init__(
-        self, target: Target, is_old: IsOld, *, task_id: str = "", context_id: str = "", cursor: int = 0
+        self, target: Address, is_old: IsOld, *, task_id: str = "", context_id: str = "", cursor: int = 0
     ) -> None:
         self.task_id = task_id
         self.context_id = context_id

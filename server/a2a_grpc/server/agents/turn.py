@@ -148,6 +148,11 @@ class Turn:
         """The text parts of the message, joined by line feeds."""
         return "\n".join(part.text for part in self.message.parts if part.HasField("text"))
 
+    @property
+    def data(self) -> list[Any]:
+        """The data parts of the message, as JSON values."""
+        return [protojson.to_dict(part)["data"] for part in self.message.parts if part.HasField("data")]
+
     async def working(self, words: Words | None = None) -> None:
         """Say that the work is going on, and how."""
         await self._status(states.WORKING, words)
