@@ -16,7 +16,7 @@ from a2a_grpc.client.interfaces import GrpcAddress
 from a2a_grpc.client.options import Options, header_name
 from a2a_grpc.client.transports.base import Numbered, R
 from a2a_grpc.pb import a2a_pb2_grpc
-from a2a_grpc.wire.errors import A2AError, UnavailableError, from_status
+from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, UnavailableError, from_status
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, format_extensions, parse_extensions
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE, get_sequence, take_sequence
 
@@ -55,10 +55,7 @@ class GrpcTransport:
         self._of_streams = {**options.parameters, A2A_EXTENSIONS: format_extensions((*extensions, EVENT_SEQUENCE))}
         self._closed = False
         if address.tls:
-            roots = options.ca_file.read_bytes() if options.ca_file else None
-            own = [file.read_bytes() for file in reversed(options.certificate or ())]
-            credentials = grpc.ssl_channel_credentials(roots, *own)
-            self._channel = grpc.aio.secure_channel(self._target, credentials, _channel_options(options))
+            self._channel = grpc.aio.secure_channel(self._target, _certificates(options), _channel_options(options))
         else:
             self._channel = grpc.aio.insecure_channel(self._target, _channel_options(options))
         self._stub = stub(self._channel)
@@ -154,6 +151,16 @@ class GrpcTransport:
         if self._closed and (task is None or not task.cancelling()):
             raise UnavailableError("The client was closed.") from None
         raise  # noqa: PLE0704
+
+
+def _certificates(options: Options) -> grpc.ChannelCredentials:
+    """Whom to believe, and what to show. Raises: InvalidArgumentError."""
+    try:
+        roots = options.ca_file.read_bytes() if options.ca_file else None
+        own = [file.read_bytes() for file in reversed(options.certificate or ())]
+    except OSError as error:
+        raise InvalidArgumentError(f"The certificates cannot be read: {error}.") from error
+    return grpc.ssl_channel_credentials(roots, *own)
 
 
 def _metadata(access: Access) -> tuple[tuple[str, str], ...]:
