@@ -60,7 +60,8 @@ async def judged(turn: Turn, judge: RemoteAgent, order: dict[str, Any]) -> Resul
         if isinstance(update, StatusUpdate) and update.text:
             await turn.working(f"judge: {update.text}")
         elif isinstance(update, ArtifactChunk):
-            await turn.stream("scores", text="".join(f"{one['name']}: {one['score']}\n" for one in update.data))
+            for one in update.data:
+                await turn.stream("scores", text=f"{one['name']}: {one['score']}\n", anew=not update.append)
         elif isinstance(update, Result):
             return update
     raise Fail("The judge stopped without a word.")

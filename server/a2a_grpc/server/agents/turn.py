@@ -200,10 +200,14 @@ class Turn:
         media_type: str = "",
         filename: str = "",
         last: bool = False,
+        anew: bool = False,
     ) -> None:
-        """Write the next chunk of the artifact `name`; `last` with the one after which nothing follows (4.2.2)."""
+        """Write the next chunk of the artifact `name`; `last` with the one after which nothing follows (4.2.2).
+
+        `anew` begins the artifact again, in place of all that was written of it.
+        """
         content = _parts(text, data, raw, url, parts, media_type, filename)
-        first = name not in self._begun
+        first = anew or name not in self._begun
         self._begun.add(name)
         # The name of a streamed artifact is its id too, so a later attempt replaces what a lost one left behind.
         await self._artifact(
