@@ -30,6 +30,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     InvalidAgentResponseError,
+    ResourceExhaustedError,
     UnavailableError,
     UnsupportedOperationError,
 )
@@ -57,12 +58,13 @@ class A2AClient:
     the agent's interfaces can be reached, UnavailableError when a connection breaks, DeadlineExceededError,
     InvalidAgentResponseError. To use a client that is closed, or in another event loop, is a RuntimeError.
 
-    With agents of this project a message is sent again, under the same message id, when it fails with UNAVAILABLE, and
-    a stream that is cut goes on after the last event that it brought, on another of the agent's interfaces where that
-    helps: the work is done once, and each event comes once. Such an agent declares the extension
-    `urn:a2a-grpc:extension:event-sequence:v1` in its card; one that is called without a card is taken for one. Others
-    may do a message anew that they are sent again, so to them nothing is sent twice, and a stream that is cut raises
-    StreamBrokenError. A service that was told not to know messages again (`A2A_DEDUPE_TTL=0`) needs `patience=0`.
+    With agents of this project a message is sent again, under the same message id, when it fails with UNAVAILABLE, or
+    with RESOURCE_EXHAUSTED and a time to wait; and a stream that is cut goes on after the last event that it brought,
+    on another of the agent's interfaces where that helps: the work is done once, and each event comes once. Such an
+    agent declares the extension `urn:a2a-grpc:extension:event-sequence:v1` in its card; one that is called without a
+    card is taken for one. Others may do a message anew that they are sent again, so to them nothing is sent twice, and
+    a stream that is cut raises StreamBrokenError. A service that was told not to know messages again
+    (`A2A_DEDUPE_TTL=0`) needs `patience=0`.
     """
 
     def __init__(self, found: Found, options: Options, *, patience: float) -> None:
@@ -352,7 +354,7 @@ class A2AClient:
                 while True:
                     try:
                         return await self._unary_once(method, request, response_type, timeout)
-                    except UnavailableError as error:
+                    except (UnavailableError, ResourceExhaustedError) as error:
                         if retries is None or not await retries.pause(error):
                             raise
                         self._look_elsewhere(retries)

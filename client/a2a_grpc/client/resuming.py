@@ -8,7 +8,7 @@ from a2a_grpc.client.retries import Retries
 from a2a_grpc.client.states import INTERRUPTED, TERMINAL, state_in, task_id_in
 from a2a_grpc.client.transports.base import Numbered
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import UnavailableError
+from a2a_grpc.wire.errors import A2AError, ResourceExhaustedError, UnavailableError
 
 Open = Callable[[str, int], AsyncGenerator[Numbered, None]]
 """Opens a stream: of the task (empty while it is not known), after the event of this number (0: none yet)."""
@@ -48,14 +48,14 @@ async def resuming(
                         return  # a subscription would stay open where an answer to a message does not
             if told.outcome(ends) or told.closed(ends):
                 return
-            failure: UnavailableError = told.early_end()
-        except UnavailableError as error:
+            failure: A2AError = told.early_end()
+        except (UnavailableError, ResourceExhaustedError) as error:
             if told.outcome(ends):
                 return
             failure = error
         can_go_on = told.seq or not told.anything
         if not can_go_on or not await retries.pause(failure):
-            if not told.anything or isinstance(failure, StreamBrokenError):
+            if not told.anything or isinstance(failure, StreamBrokenError | ResourceExhaustedError):
                 raise failure
             raise StreamBrokenError(f"{failure.message} The task goes on.", task_id=told.task_id) from failure
         again = True

@@ -1,16 +1,26 @@
-"""Trying again what failed with UNAVAILABLE: when, and for how long."""
+"""Trying again what failed for the moment: when, and for how long."""
 
 import asyncio
 import random
 from typing import Final
 
 from a2a_grpc.client.errors import NotConnectedError
-from a2a_grpc.wire.errors import UnavailableError
+from a2a_grpc.wire.errors import A2AError, ResourceExhaustedError, UnavailableError
 
 _FIRST_DELAY: Final = 0.1
 _LAST_DELAY: Final = 5.0
 # A stream that stood for so long was a good connection: what ended it is news of its own.
 _STOOD: Final = 1.0
+
+# Whoever waits for the time that an agent has said comes with all the others that it said it to.
+_LATER: Final = 1.2
+
+
+def passes(failure: A2AError) -> bool:
+    """Whether a failure may be over soon: the agent is not there, or says when a limit has room again."""
+    if isinstance(failure, ResourceExhaustedError):
+        return failure.retry_after is not None
+    return isinstance(failure, UnavailableError)
 
 
 class Retries:
@@ -36,11 +46,13 @@ class Retries:
         """Something new has come: the failures before it don't count any more."""
         self.failures = 0
 
-    async def pause(self, failure: UnavailableError) -> bool:
+    async def pause(self, failure: A2AError) -> bool:
         """Wait before the next try: ever longer, at random, and not less than the agent asks for.
 
         False, at once, where there is to be no other try. Raises UnavailableError when the client is closed meanwhile.
         """
+        if not passes(failure):
+            return False
         now = self._loop.time()
         stood = self._connected is not None and now - self._connected >= _STOOD
         # Whoever was kept waiting for an answer for so long had a connection, too.
@@ -51,7 +63,7 @@ class Retries:
             self._give_up = now + self._patience
         self.failures += 1
         delay = min(_FIRST_DELAY * 2 ** (self.failures - 1), _LAST_DELAY) * random.uniform(0.5, 1.0)  # noqa: S311
-        delay = max(delay, failure.retry_after or 0.0)
+        delay = max(delay, (failure.retry_after or 0.0) * random.uniform(1.0, _LATER))  # noqa: S311
         if self._closed.is_set() or now + delay >= self._give_up:
             return False
         try:
