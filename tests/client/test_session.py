@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from a2a_grpc.client import (
 from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.pb import a2a_pb2 as pb
+from tests.docs.documents import ROOT, blocks
 from tests.support.replica import Pair
 from tests.support.waiting import wait_until
 
@@ -235,3 +237,23 @@ def test_a_session_offers_what_an_agent_offers() -> None:
     for name in ("run", "run_stream", "start"):
         mine, theirs = (inspect.signature(getattr(kind, name)) for kind in (Session, RemoteAgent))
         assert mine == theirs, name
+
+
+async def test_the_examples_of_the_page(two_replicas: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    """What stands under "Sessions" in docs/CLIENT.md, with the address of an agent that is there."""
+    url = two_replicas.replicas[0].http_url
+    space: dict[str, Any] = {}
+    examples = [
+        block.text
+        for block in blocks(ROOT / "docs" / "CLIENT.md")
+        if block.heading in ("Sessions", "In the background")
+    ]
+    for text in examples:
+        exec(text.replace("https://pizza.example.com", url).replace("A pizza, please.", "ask"), space)  # noqa: S102
+
+    await space["order"]()
+    async with await RemoteAgent.connect(url) as agent:
+        await space["in_the_background"](agent)
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("What is your name?\nA large one.\n") and "InputRequired(" in printed
