@@ -14,6 +14,8 @@ from a2a_grpc.server.store import inspection as looking
 from a2a_grpc.server.store.erasing import Eraser
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.letters import DeadLetters
+from a2a_grpc.server.store.opening import open_nodes
+from a2a_grpc.server.store.registrations import NewEntry, Registrations, Withdrawal
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.topology import slot_of
 from tests.store.pens import Pen, see
@@ -197,3 +199,21 @@ async def test_operators_find_and_erase_what_lies_on_any_node(cluster: ClusterSe
         left = [key for node in cluster.nodes for key in cast("list[bytes]", node.client.keys("*"))]
         assert not [key for key in left if any(task_id.encode() in key for task_id in ready)]
         assert await letters.discard_before(None) == 0
+
+
+async def test_the_registry_of_agents_lives_in_one_slot(cluster: ClusterSet) -> None:
+    nodes = open_nodes(cluster.url, timeout=3)
+    try:
+        registrations = Registrations(nodes, max_ttl=60, per_owner=5, most=10)
+        entry = NewEntry(
+            id="a", owner="alice", url="https://a.example.com", card=b"{}", facets=b"{}", public=True, signature=1,
+            key_id="", instance="",
+        )  # fmt: skip
+        await registrations.register(entry, 30)
+        claim = await registrations.claim(30, 1)
+        assert await registrations.report("a", claim.proof, pause=9, state=2, reason="", signature=1, key_id="")
+        assert [glance.state for glance in (await registrations.look(None, 10)).glances] == [2]
+        assert await registrations.renew("a", "alice", 0, "") is not None
+        assert await registrations.withdraw("a", "alice", "") is Withdrawal.OK
+    finally:
+        await nodes.close()

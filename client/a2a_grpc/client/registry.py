@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +54,8 @@ class RegisteredAgent:
     """Where it was registered from; "" with the detail "public"."""
     expires: datetime | None = None
     """Until when it is registered; for the owner only."""
+    entry: pb.Agent = field(default_factory=pb.Agent, repr=False, compare=False)
+    """Everything that the registry says, as it came: when the agent was looked for, and to its owner what was seen."""
 
 
 class Registry:
@@ -234,6 +236,7 @@ def _registered(agent: pb.Agent) -> RegisteredAgent:
         document=document,
         url=agent.url,
         expires=agent.lease.expire_time.ToDatetime(UTC) if agent.HasField("lease") else None,
+        entry=agent,
     )
 
 
