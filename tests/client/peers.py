@@ -262,7 +262,7 @@ def dead_port() -> int:
 
 
 class Relay:
-    """A TCP proxy that can reset what it carries."""
+    """A TCP proxy that can reset, cut, delay and lose what it carries."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -272,6 +272,10 @@ class Relay:
         """The caller has sent something that was carried on."""
         self.accepted = 0
         """How many connections it was asked for so far."""
+        self.lifetime: float | None = None
+        """Seconds after which a connection is closed, whatever it carries, as balancers do; None: never."""
+        self.delay = 0.0
+        """Seconds that everything takes longer, in either direction."""
         self._open = asyncio.Event()
         self._open.set()
         self._connections: set[asyncio.StreamWriter] = set()
@@ -302,6 +306,7 @@ async def relay(target: str) -> AsyncIterator[Relay]:
         with suppress(ConnectionError):
             while data := await reader.read(65536):
                 await between._open.wait()
+                await asyncio.sleep(between.delay)
                 writer.write(data)
                 await writer.drain()
                 if carried is not None:
@@ -320,8 +325,9 @@ async def relay(target: str) -> AsyncIterator[Relay]:
             writer.close()
             return
         between._connections |= {writer, to_writer}
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(carry(reader, to_writer, between.carried), carry(to_reader, writer, None))
+        with suppress(asyncio.CancelledError, TimeoutError):
+            async with asyncio.timeout(between.lifetime):
+                await asyncio.gather(carry(reader, to_writer, between.carried), carry(to_reader, writer, None))
         for end in (writer, to_writer):
             end.close()
 

@@ -91,7 +91,7 @@ def connections() -> int:
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
-async def test_clients_one_after_another_leave_nothing_behind(agent: a2a_pb2.AgentCard, count: int) -> None:
+async def test_b119_clients_one_after_another_leave_nothing_behind(agent: a2a_pb2.AgentCard, count: int) -> None:
     async def one() -> None:
         async with await A2AClient.connect(agent) as client:
             await client.get_task(GET)
@@ -122,7 +122,7 @@ async def test_a_resolver_keeps_its_connection_for_the_next_card(peer: HttpPeer)
                 assert connections() - before == 2
 
 
-async def test_closing_ends_streams_and_calls_with_an_error_and_at_once(agent: a2a_pb2.AgentCard) -> None:
+async def test_b119_closing_ends_streams_and_calls_with_an_error_and_at_once(agent: a2a_pb2.AgentCard) -> None:
     """Not with CancelledError: nobody has cancelled the tasks that wait."""
     client = await A2AClient.connect(agent)
     stream = client.send_streaming_message(SEND)
@@ -149,7 +149,7 @@ async def test_a_closed_client_says_so(agent: a2a_pb2.AgentCard) -> None:
         await anext(client.send_streaming_message(SEND))
 
 
-async def test_another_event_loop_gets_a_clear_error_and_the_client_lives_on(agent: a2a_pb2.AgentCard) -> None:
+async def test_b119_another_event_loop_gets_a_clear_error_and_the_client_lives_on(agent: a2a_pb2.AgentCard) -> None:
     async with await A2AClient.connect(agent) as client:
 
         def elsewhere() -> None:

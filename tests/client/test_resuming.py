@@ -18,6 +18,7 @@ from a2a_grpc.client import (
     DeadlineExceededError,
     InternalError,
     NotConnectedError,
+    ResourceExhaustedError,
     StreamBrokenError,
     TaskNotFoundError,
     UnavailableError,
@@ -246,24 +247,22 @@ async def test_a_stream_goes_on_when_the_turn_moves_to_another_replica(binding: 
     assert merged(seen).artifacts == done.artifacts and merged(seen).status == done.status
 
 
-async def test_a_stream_outlasts_the_age_that_connections_may_reach() -> None:
-    """B105: no call may take longer than 1 s here; the user sees one stream, and has the answer to a longer message."""
+async def test_b105_a_stream_outlasts_the_age_that_connections_may_reach() -> None:
+    """No call may take longer than 1 s here; the user sees one stream, and has the answer to a longer message."""
     age = {"A2A_GRPC_MAX_CONNECTION_AGE": "1", "A2A_GRPC_MAX_CONNECTION_AGE_GRACE": "1"}
-    async with (
-        replica(agent=AGENT, env=age) as server,
-        await A2AClient.connect(f"grpc://{server.grpc_addr}") as client,
-    ):
+    async with replica(agent=AGENT, env=age) as server, through_relay(server, "GRPC") as (client, between):
         streamed, answered = await asyncio.gather(
             received(client.send_streaming_message(say("tick 30 110"))), client.send_message(say("tick 30 110"))
         )
+        assert between.accepted >= 2
     assert [event.WhichOneof("payload") for event in streamed] == ["task", *["artifact_update"] * 30, "status_update"]
     assert ticks(streamed) == numbers(30)
     assert "".join(part.text for part in answered.task.artifacts[0].parts) == numbers(30)
 
 
 @pytest.mark.slow
-async def test_a_silent_connection_is_given_up_and_the_stream_goes_on(two_replicas: Pair) -> None:
-    """B107: nothing comes through and nothing is closed; a ping tells, 20 s later at most with these settings."""
+async def test_b107_a_silent_connection_is_given_up_and_the_stream_goes_on(two_replicas: Pair) -> None:
+    """Nothing comes through and nothing is closed; a ping tells, 20 s later at most with these settings."""
     async with (
         relay(two_replicas.replicas[0].grpc_addr) as between,
         await A2AClient.connect(f"grpc://{between.address}", keepalive=10) as client,
@@ -285,6 +284,7 @@ Answer = (
     | tuple[int, pb.StreamResponse]
     | UnavailableError
     | InternalError
+    | ResourceExhaustedError
     | TaskNotFoundError
     | UnsupportedOperationError
 )
