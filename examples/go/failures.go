@@ -35,27 +35,40 @@ func describe(err error) string {
 	return strings.Join(said, " ")
 }
 
-// retried makes a call again while the service is UNAVAILABLE, until the deadline of ctx or after some attempts.
+// retried makes a call again while the service is UNAVAILABLE.
 //
 // A message that is sent again under its message id starts nothing a second time, so that this is safe for SendMessage too.
 func retried[T any](ctx context.Context, call func() (T, error)) (T, error) {
-	wait := firstWait
-	for attempt := 1; ; attempt++ {
+	var tries patience
+	for {
 		answer, err := call()
-		if status.Code(err) != codes.Unavailable || attempt == attempts {
+		if err == nil {
+			return answer, nil
+		}
+		if err := tries.wait(ctx, err); err != nil {
 			return answer, err
 		}
-		pause := time.Duration(rand.Int64N(int64(wait))) + wait/2
-		if asked := retryDelay(err); asked > pause {
-			pause = asked
-		}
-		log.Printf("UNAVAILABLE, once more in %v", pause)
-		select {
-		case <-ctx.Done():
-			return answer, err
-		case <-time.After(pause):
-		}
-		wait *= 2
+	}
+}
+
+// patience is how often a call has failed in a row.
+type patience struct{ failures int }
+
+// wait returns when the call should be made again, or with the error that ends the attempts: one that does not pass by
+// itself, one too many, or the end of ctx.
+func (p *patience) wait(ctx context.Context, err error) error {
+	p.failures++
+	if status.Code(err) != codes.Unavailable || p.failures == attempts {
+		return err
+	}
+	longest := firstWait << p.failures
+	pause := max(longest/4+rand.N(longest/2), retryDelay(err))
+	log.Printf("UNAVAILABLE, once more in %v", pause.Round(time.Millisecond))
+	select {
+	case <-ctx.Done():
+		return err
+	case <-time.After(pause):
+		return nil
 	}
 }
 

@@ -1,4 +1,4 @@
-// Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, resumes, cancels, and meets errors.
+// Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, cancels, and meets errors.
 //
 // Usage: go run . http://localhost:8080, where `a2a-grpc serve` runs with its demo agent.
 package main
@@ -7,23 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc/metadata"
 
 	"example.com/a2a-client/gen/a2a"
 )
 
 const (
-	text          = "summarize Agents call each other. They speak A2A. Some of them are slow. A2A lets them stream."
-	eventSequence = "urn:a2a-grpc:extension:event-sequence:v1"
-	lastEventID   = "last-event-id"
+	text = "summarize Agents call each other. They speak A2A. Some of them are slow. A2A lets them stream."
 	// A call that is not a stream is over by then.
 	callTimeout = 30 * time.Second
 )
@@ -55,7 +50,7 @@ func run(ctx context.Context, baseURL string) error {
 	fmt.Printf("agent %s %s\n", card.GetName(), card.GetVersion())
 
 	agent := a2a.NewA2AServiceClient(channel)
-	for _, step := range []func(context.Context, a2a.A2AServiceClient) error{send, stream, resume, cancelRunning, meetErrors} {
+	for _, step := range []func(context.Context, a2a.A2AServiceClient) error{send, stream, cancelRunning, meetErrors} {
 		if err := step(ctx, agent); err != nil {
 			return errors.New(describe(err))
 		}
@@ -81,14 +76,10 @@ func send(ctx context.Context, agent a2a.A2AServiceClient) error {
 	return nil
 }
 
-// stream shows what happens as it happens. It has no deadline: a task may take its time.
+// stream shows what happens as it happens.
 func stream(ctx context.Context, agent a2a.A2AServiceClient) error {
-	events, err := agent.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: message(text)})
-	if err != nil {
-		return err
-	}
 	fmt.Println("stream")
-	for event, err := events.Recv(); err != io.EOF; event, err = events.Recv() {
+	for event, err := range follow(ctx, agent, message(text)) {
 		if err != nil {
 			return err
 		}
@@ -97,79 +88,27 @@ func stream(ctx context.Context, agent a2a.A2AServiceClient) error {
 	return nil
 }
 
-// resume leaves a stream after its first artifact and takes it up again behind the last event that it saw.
-func resume(ctx context.Context, agent a2a.A2AServiceClient) error {
-	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-extensions", eventSequence)
-	leaving, leave := context.WithCancel(ctx)
-	defer leave()
-	events, err := agent.SendStreamingMessage(leaving, &a2a.SendMessageRequest{Message: message(text)})
-	if err != nil {
-		return err
-	}
-	var taskID, summary string
-	var seen int64
-	for summary == "" {
-		event, err := events.Recv()
-		if err != nil {
-			return err
-		}
-		if id := event.GetTask().GetId(); id != "" {
-			taskID = id
-		}
-		seen = number(event)
-		summary = textOf(event)
-	}
-	leave()
-
-	again := metadata.AppendToOutgoingContext(ctx, lastEventID, strconv.FormatInt(seen, 10))
-	rest, err := agent.SubscribeToTask(again, &a2a.SubscribeToTaskRequest{Id: taskID})
-	if err != nil {
-		return err
-	}
-	header, err := rest.Header()
-	if err != nil {
-		return err
-	}
-	// The number that was asked for: nothing is missing, and the task that comes first says nothing new.
-	if first := header.Get(lastEventID); len(first) != 1 || first[0] != strconv.FormatInt(seen, 10) {
-		return fmt.Errorf("events after %d are missing: %v", seen, first)
-	}
-	for event, err := rest.Recv(); err != io.EOF; event, err = rest.Recv() {
-		if err != nil {
-			return err
-		}
-		summary += textOf(event)
-	}
-	fmt.Printf("resume\n  summary: %s\n", strings.TrimSpace(summary))
-	return nil
-}
-
 // cancelRunning stops a task that would go on for a minute, and sees its stream end.
 func cancelRunning(ctx context.Context, agent a2a.A2AServiceClient) error {
-	long := message("summarize " + strings.Repeat("Agents call each other. ", 3000))
-	events, err := agent.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: long})
-	if err != nil {
-		return err
-	}
-	var taskID string
+	var running string
 	var last a2a.TaskState
-	for event, err := events.Recv(); err != io.EOF; event, err = events.Recv() {
+	for event, err := range follow(ctx, agent, message("summarize "+strings.Repeat("Agents call each other. ", 3000))) {
 		if err != nil {
 			return err
 		}
 		switch {
 		case event.GetTask() != nil:
-			taskID = event.GetTask().GetId()
+			running = event.GetTask().GetId()
 		case event.GetStatusUpdate() != nil:
 			last = event.GetStatusUpdate().GetStatus().GetState()
-		case taskID != "":
+		case running != "":
 			// It is at work: stop it, once.
-			task, err := cancelTask(ctx, agent, taskID)
+			task, err := cancelTask(ctx, agent, running)
 			if err != nil {
 				return err
 			}
 			fmt.Printf("cancel %s\n", task.GetStatus().GetState())
-			taskID = ""
+			running = ""
 		}
 	}
 	fmt.Printf("  the stream ended with %s\n", last)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -32,8 +32,6 @@ stream
   +: A2A lets them stream.
   statistics: 2 of 4 sentences
   TASK_STATE_COMPLETED
-resume
-  summary: Some of them are slow. A2A lets them stream.
 cancel TASK_STATE_CANCELED
   the stream ended with TASK_STATE_CANCELED
 error NOT_FOUND TASK_NOT_FOUND a2a-protocol.org
@@ -91,29 +89,51 @@ def demo() -> Iterator[Replica]:
         yield service
 
 
-async def test_it_discovers_sends_streams_resumes_cancels_and_reads_errors(program: Program, demo: Replica) -> None:
+async def test_it_discovers_sends_streams_cancels_and_reads_errors(program: Program, demo: Replica) -> None:
     status, said, trouble = await program.run(demo.http_url)
 
     assert (status, said, trouble) == (0, SAID, "")
 
 
-async def test_unavailable_is_tried_again_with_the_same_message_when_the_service_says(program: Program) -> None:
-    """B101: the work is done once, since every attempt carries the message id of the first one."""
-    [grpc_port] = free_ports(1)
-    front = Front(f"127.0.0.1:{grpc_port}", refusals=2, wait=1.5)
-    env = {"A2A_GRPC_ADDR": f"127.0.0.1:{grpc_port}", "A2A_PUBLIC_GRPC_ADDR": front.address}
-    await front.start()
+@contextlib.asynccontextmanager
+async def behind(front: Front, grpc_port: int) -> AsyncIterator[Replica]:
+    """The demo agent, with a card that names the address of `front`."""
+    address = await front.start()
     try:
+        env = {"A2A_GRPC_ADDR": f"127.0.0.1:{grpc_port}", "A2A_PUBLIC_GRPC_ADDR": address}
         async with replica(env=env) as service:
-            status, said, trouble = await program.run(service.http_url)
+            yield service
     finally:
         await front.close()
+
+
+async def test_unavailable_is_tried_again_with_the_same_message_when_the_service_says(program: Program) -> None:
+    """B101: the work is done once, since every attempt carries the message id of the first one."""
+    [port] = free_ports(1)
+    front = Front(f"127.0.0.1:{port}", refusals=2, wait=1.5)
+    async with behind(front, port) as service:
+        status, said, trouble = await program.run(service.http_url)
 
     assert (status, said) == (0, SAID), trouble
     times, requests = zip(*front.sent[:3], strict=True)
     assert all(request == requests[0] for request in requests)
     # Left to itself a program would come back after 0.1 to 0.6 s.
     assert all(later - earlier >= 1.5 for earlier, later in pairwise(times))
+
+
+async def test_a_connection_that_is_cut_five_times_costs_no_event(program: Program) -> None:
+    """The stream has six events. Each part of it brings the task, which is known already, and one event more."""
+    [port] = free_ports(1)
+    front = Front(f"127.0.0.1:{port}", cuts=5)
+    async with behind(front, port) as service:
+        status, said, trouble = await program.run(service.http_url)
+
+    assert (status, said) == (0, SAID), trouble
+    assert front.cut == 5
+    requests, numbers = zip(*front.streamed[:6], strict=True)
+    assert all(request == requests[0] for request in requests)
+    assert numbers[0] == "0"
+    assert sorted(numbers, key=int) == list(numbers)
 
 
 async def test_a_service_that_stays_away_is_reported(program: Program) -> None:

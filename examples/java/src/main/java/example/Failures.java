@@ -33,26 +33,45 @@ final class Failures {
     }
 
     /**
-     * Makes a call again while the service is UNAVAILABLE, up to some attempts.
+     * Makes a call again while the service is UNAVAILABLE.
      *
      * <p>A message that is sent again under its message id starts nothing a second time, so that this is safe for
      * sendMessage too.
      */
     static <T> T retried(Supplier<T> call) throws InterruptedException {
-        long wait = FIRST_WAIT_MS;
-        for (int attempt = 1; ; attempt++) {
+        Patience tries = new Patience();
+        while (true) {
             try {
                 return call.get();
             } catch (StatusRuntimeException failure) {
-                if (failure.getStatus().getCode() != Status.Code.UNAVAILABLE || attempt == ATTEMPTS) {
-                    throw failure;
-                }
-                long jittered = ThreadLocalRandom.current().nextLong(wait / 2, wait + wait / 2);
-                long pause = Math.max(jittered, retryDelayMs(failure));
-                System.err.printf("UNAVAILABLE, once more in %d ms%n", pause);
-                Thread.sleep(pause);
-                wait *= 2;
+                tries.await(failure);
             }
+        }
+    }
+
+    /** How often a call has failed in a row. */
+    static final class Patience {
+        private int failures;
+
+        /**
+         * Returns when the call should be made again. Throws the failure if that ends the attempts: it does not pass by
+         * itself, or is one too many.
+         */
+        void await(StatusRuntimeException failure) throws InterruptedException {
+            failures++;
+            if (failure.getStatus().getCode() != Status.Code.UNAVAILABLE || failures == ATTEMPTS) {
+                throw failure;
+            }
+            long longest = FIRST_WAIT_MS << failures;
+            long jittered = ThreadLocalRandom.current().nextLong(longest / 4, longest * 3 / 4);
+            long pause = Math.max(jittered, retryDelayMs(failure));
+            System.err.printf("UNAVAILABLE, once more in %d ms%n", pause);
+            Thread.sleep(pause);
+        }
+
+        /** The call has brought something. */
+        void reset() {
+            failures = 0;
         }
     }
 

@@ -6,21 +6,14 @@ import com.google.lf.a2a.v1.Message;
 import com.google.lf.a2a.v1.Part;
 import com.google.lf.a2a.v1.Role;
 import com.google.lf.a2a.v1.SendMessageRequest;
-import com.google.lf.a2a.v1.StreamResponse;
-import com.google.lf.a2a.v1.SubscribeToTaskRequest;
 import com.google.lf.a2a.v1.Task;
 import com.google.lf.a2a.v1.TaskState;
-import io.grpc.Context;
-import io.grpc.Metadata;
 import io.grpc.StatusRuntimeException;
-import io.grpc.stub.MetadataUtils;
 import java.io.IOException;
-import java.util.Iterator;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, resumes, cancels, and meets errors.
+ * Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, cancels, and meets errors.
  *
  * <p>Usage: {@code java -jar target/a2a-client.jar http://localhost:8080}, where {@code a2a-grpc serve} runs with its demo
  * agent.
@@ -28,7 +21,6 @@ import java.util.concurrent.atomic.AtomicReference;
 public final class Main {
     private static final String TEXT =
             "summarize Agents call each other. They speak A2A. Some of them are slow. A2A lets them stream.";
-    private static final String LAST_EVENT_ID = "last-event-id";
 
     private Main() {}
 
@@ -41,7 +33,6 @@ public final class Main {
             System.out.printf("agent %s %s%n", agent.card().getName(), agent.card().getVersion());
             send(agent);
             stream(agent);
-            resume(agent);
             cancelRunning(agent);
             meetErrors(agent);
         } catch (StatusRuntimeException failure) {
@@ -60,77 +51,35 @@ public final class Main {
     }
 
     /** Shows what happens as it happens. */
-    private static void stream(Agent agent) {
+    private static void stream(Agent agent) throws InterruptedException {
         System.out.println("stream");
-        agent.streams().sendStreamingMessage(request(TEXT)).forEachRemaining(Events::print);
-    }
-
-    /** Leaves a stream after its first artifact and takes it up again behind the last event that it saw. */
-    private static void resume(Agent agent) {
-        Metadata headers = Agent.header("a2a-extensions", Events.EVENT_SEQUENCE);
-        StringBuilder summary = new StringBuilder();
-        String taskId = "";
-        long seen = 0;
-        Context.CancellableContext leaving = Context.current().withCancellation();
-        Context before = leaving.attach();
-        try {
-            Iterator<StreamResponse> events =
-                    agent.streams()
-                            .withInterceptors(MetadataUtils.newAttachHeadersInterceptor(headers))
-                            .sendStreamingMessage(request(TEXT));
-            while (summary.isEmpty()) {
-                StreamResponse event = events.next();
-                if (event.hasTask()) {
-                    taskId = event.getTask().getId();
-                }
-                seen = Events.numberOf(event);
-                summary.append(Events.textOf(event));
-            }
-        } finally {
-            leaving.detachAndCancel(before, null);
-        }
-
-        headers.merge(Agent.header(LAST_EVENT_ID, Long.toString(seen)));
-        AtomicReference<Metadata> answered = new AtomicReference<>();
-        Iterator<StreamResponse> rest =
-                agent.streams()
-                        .withInterceptors(
-                                MetadataUtils.newAttachHeadersInterceptor(headers),
-                                MetadataUtils.newCaptureMetadataInterceptor(answered, new AtomicReference<>()))
-                        .subscribeToTask(SubscribeToTaskRequest.newBuilder().setId(taskId).build());
-        while (rest.hasNext()) {
-            String first = answered.get().get(Agent.key(LAST_EVENT_ID));
-            // The number that was asked for: nothing is missing, and the task that comes first says nothing new.
-            if (!Long.toString(seen).equals(first)) {
-                throw new IllegalStateException("events after " + seen + " are missing: " + first);
-            }
-            summary.append(Events.textOf(rest.next()));
-        }
-        System.out.println("resume");
-        System.out.println("  summary: " + summary.toString().strip());
+        Events.follow(agent, request(TEXT), Events::print);
     }
 
     /** Stops a task that would go on for a minute, and sees its stream end. */
-    private static void cancelRunning(Agent agent) {
-        String taskId = "";
-        TaskState last = TaskState.TASK_STATE_UNSPECIFIED;
-        Iterator<StreamResponse> events =
-                agent.streams()
-                        .sendStreamingMessage(request("summarize " + "Agents call each other. ".repeat(3000)));
-        while (events.hasNext()) {
-            StreamResponse event = events.next();
-            if (event.hasTask()) {
-                taskId = event.getTask().getId();
-            } else if (event.hasStatusUpdate()) {
-                last = event.getStatusUpdate().getStatus().getState();
-            } else if (!taskId.isEmpty()) {
-                // It is at work: stop it, once.
-                Task task = agent.calls().cancelTask(CancelTaskRequest.newBuilder().setId(taskId).build());
-                System.out.println("cancel " + task.getStatus().getState());
-                taskId = "";
-            }
-        }
-        System.out.println("  the stream ended with " + last);
+    private static void cancelRunning(Agent agent) throws InterruptedException {
+        var seen =
+                new Object() {
+                    String running = "";
+                    TaskState last = TaskState.TASK_STATE_UNSPECIFIED;
+                };
+        SendMessageRequest request = request("summarize " + "Agents call each other. ".repeat(3000));
+        Events.follow(
+                agent,
+                request,
+                event -> {
+                    if (event.hasTask()) {
+                        seen.running = event.getTask().getId();
+                    } else if (event.hasStatusUpdate()) {
+                        seen.last = event.getStatusUpdate().getStatus().getState();
+                    } else if (!seen.running.isEmpty()) {
+                        // It is at work: stop it, once.
+                        var stop = CancelTaskRequest.newBuilder().setId(seen.running).build();
+                        System.out.println("cancel " + agent.calls().cancelTask(stop).getStatus().getState());
+                        seen.running = "";
+                    }
+                });
+        System.out.println("  the stream ended with " + seen.last);
     }
 
     /** Makes two mistakes and says what the service answers. */
