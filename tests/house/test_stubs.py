@@ -56,6 +56,7 @@ def test_a_different_definition_loaded_first_is_named_in_a_sentence() -> None:
     [
         ("a2a_grpc.card.v1.card", "a2a_grpc.card.v1.AgentCardService"),
         ("a2a_grpc.admin.v1.admin", "a2a_grpc.admin.v1.AdminService"),
+        ("a2a_grpc.registry.v1.registry", "a2a_grpc.registry.v1.RegistryService"),
     ],
 )
 def test_our_own_services_need_no_a2a_proto(module: str, service: str) -> None:
