@@ -46,7 +46,7 @@ def bury(pair: Pair, text: str, *, died_ms: int | None = None, owner: str = "ali
 
 def dies(command: Run, pair: Pair, text: str) -> str:
     """The id of the letter that a message to the agent ends as."""
-    (answer,) = command("send", pair.replicas[0].http_url, text, "--json").json
+    (answer,) = command("send", "-a", pair.replicas[0].http_url, text, "-o", "json").json
     assert answer["task"]["status"]["state"] == "TASK_STATE_FAILED"
     return f"{answer['task']['id']}.1"
 
@@ -147,12 +147,12 @@ def test_a_letter_is_sent_again_once(command: Run, admin: Run, two_replicas: Pai
     assert letter["redrivenTaskId"] == new
 
     def ended() -> Any:
-        (task,) = command("get", two_replicas.replicas[1].http_url, new, "--json").json
+        (task,) = command("task", "get", "-a", two_replicas.replicas[1].http_url, new, "-o", "json").json
         return task if task["status"]["state"] == "TASK_STATE_COMPLETED" else None
 
     task = until(ended, "the new task is done")
     assert task["artifacts"][0]["parts"] == [{"text": f"sick patient of {old}"}]
-    (was,) = command("get", two_replicas.replicas[1].http_url, old, "--json").json
+    (was,) = command("task", "get", "-a", two_replicas.replicas[1].http_url, old, "-o", "json").json
     assert was["status"]["state"] == "TASK_STATE_FAILED"
     assert task["contextId"] == was["contextId"]
     first = task["history"][0]
@@ -196,7 +196,7 @@ def test_the_new_task_is_its_callers_and_nobody_elses(command: Run, admin: Run, 
 
     (shown,) = admin("tasks", "show", done["taskId"], "--json").json
     assert (shown["summary"]["owner"], shown["summary"]["contextId"]) == ("carol", "context")
-    assert command("get", two_replicas.replicas[0].http_url, done["taskId"]).code == 1
+    assert command("task", "get", "-a", two_replicas.replicas[0].http_url, done["taskId"]).code == 1
 
 
 def test_a_letter_whose_message_is_not_known_cannot_be_sent_again(admin: Run, two_replicas: Pair) -> None:
@@ -264,7 +264,7 @@ def test_all_are_purged_only_if_somebody_says_so(
 def test_a_purged_letter_leaves_its_task(command: Run, admin: Run, two_replicas: Pair) -> None:
     letter_id = dies(command, two_replicas, "sick rose")
     assert admin("dead-letters", "purge", letter_id).code == 0
-    assert command("get", two_replicas.replicas[0].http_url, letter_id.removesuffix(".1")).code == 0
+    assert command("task", "get", "-a", two_replicas.replicas[0].http_url, letter_id.removesuffix(".1")).code == 0
 
 
 @pytest.mark.parametrize(

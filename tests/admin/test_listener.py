@@ -133,7 +133,7 @@ def test_a_store_that_is_away_is_said_to_be(command: Run, two_replicas: Pair) ->
 def test_a_stop_ends_those_that_follow(command: Run, two_replicas: Pair) -> None:
     """SIGTERM: their streams end with an error that says why, and the process ends in its time."""
     one, _ = two_replicas.replicas
-    (answer,) = command("send", one.http_url, "hang", "--no-wait", "--json").json
+    (answer,) = command("send", "-a", one.http_url, "hang", "--async", "-o", "json").json
     following = ["tasks", "events", answer["task"]["id"], "--follow", "--admin", admin_addr(one)]
     with subprocess.Popen(
         [sys.executable, "-m", "a2a_grpc.command", *following],

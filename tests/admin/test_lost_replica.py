@@ -16,7 +16,7 @@ def test_what_may_not_run_twice_becomes_a_letter_and_is_done_when_an_operator_sa
 ) -> None:
     one, two = two_replicas.replicas
     admin = ("--admin", admin_addr(two), "--json")
-    (answer,) = command("send", one.http_url, "once more", "--no-wait", "--json").json
+    (answer,) = command("send", "-a", one.http_url, "once more", "--async", "-o", "json").json
     task_id = answer["task"]["id"]
     until(lambda: command("tasks", "show", task_id, *admin).json[0]["seq"] == 2, "the turn has begun")
     (mine,) = until(lambda: [row for row in command("replicas", *admin).json if row["turns"]], "its replica says so")
@@ -30,7 +30,7 @@ def test_what_may_not_run_twice_becomes_a_letter_and_is_done_when_an_operator_sa
     assert shown["message"]["parts"] == [{"text": "once more"}]
 
     def ended(wanted: str, name: str) -> Any:
-        (task,) = command("get", two.http_url, wanted, "--json").json
+        (task,) = command("task", "get", "-a", two.http_url, wanted, "-o", "json").json
         return task if task["status"]["state"] == name else None
 
     until(lambda: ended(task_id, "TASK_STATE_FAILED"), "the task has failed")

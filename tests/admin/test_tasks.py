@@ -51,7 +51,7 @@ def erase_all(pair: Pair) -> None:
 
 def sent(command: Run, pair: Pair, text: str, *argv: str) -> str:
     """The id of the task of a message that the first replica takes."""
-    (answer,) = command("send", pair.replicas[0].http_url, text, "--json", "--no-wait", *argv).json
+    (answer,) = command("send", "-a", pair.replicas[0].http_url, text, "-o", "json", "--async", *argv).json
     task_id: str = answer["task"]["id"]
     return task_id
 
@@ -86,15 +86,16 @@ def test_a_running_task_is_listed_and_shown(command: Run, admin: Run, two_replic
     assert facts["attempt"] == "1 of 3 of the turn for message 1"
     assert facts["events"] == "2"
     assert facts["checkpoint"] == "7 bytes"
-    assert told.lines[11].startswith(f"task {task_id} of context ")
-    assert told.lines[-1] == "working: for ever"
+    assert told.lines[11] == f"Task: {task_id}"
+    assert told.lines[13] == "State: WORKING"
+    assert told.lines[-4:] == ["Message: agent", "Text:", "  for ever", ""]
 
 
 def test_json_has_the_task_and_how_it_is_run(command: Run, admin: Run, two_replicas: Pair) -> None:
     task_id = running(command, admin, two_replicas)
 
     found = shown(admin, task_id)
-    (task,) = command("get", two_replicas.replicas[1].http_url, task_id, "--json").json
+    (task,) = command("task", "get", "-a", two_replicas.replicas[1].http_url, task_id, "-o", "json").json
     assert found.pop("task") == task
     summary = found.pop("summary")
     assert found == {
@@ -108,7 +109,7 @@ def test_json_has_the_task_and_how_it_is_run(command: Run, admin: Run, two_repli
 def test_messages_that_wait_are_shown(command: Run, admin: Run, two_replicas: Pair) -> None:
     task_id = running(command, admin, two_replicas)
     for text in ("one", "two"):
-        sent(command, two_replicas, text, "--task", task_id)
+        sent(command, two_replicas, text, "--task-id", task_id)
 
     assert shown(admin, task_id)["queue"] == [3, 4]
     assert "waiting messages  3, 4" in admin("tasks", "show", task_id).lines
@@ -161,7 +162,7 @@ def test_there_may_be_more_than_a_page(admin: Run, two_replicas: Pair) -> None:
 def test_what_happened_to_a_task(command: Run, admin: Run, two_replicas: Pair) -> None:
     task_id = sent(command, two_replicas, "ask")
     until(lambda: shown(admin, task_id)["summary"]["state"] == "TASK_STATE_INPUT_REQUIRED", "the task asks")
-    command("send", two_replicas.replicas[1].http_url, "Ada", "--task", task_id)
+    command("send", "-a", two_replicas.replicas[1].http_url, "Ada", "--task-id", task_id)
 
     events = admin("tasks", "events", task_id, "--json").json
     assert [event["seq"] for event in events] == [1, 2, 3, 4, 5, 6]
@@ -226,7 +227,7 @@ def test_a_running_task_is_followed_to_its_end(command: Run, admin: Run, two_rep
     with follow(two_replicas, task_id, at=at) as process:
         assert process.stdout is not None
         assert '"seq": 2' in [process.stdout.readline() for _ in range(2)][1]
-        command("cancel", two_replicas.replicas[0].http_url, task_id)
+        command("task", "cancel", "-a", two_replicas.replicas[0].http_url, task_id)
         out, err = process.communicate(timeout=10)
     assert '"TASK_STATE_CANCELED"' in out
     assert (process.returncode, err) == (0, "")
@@ -273,8 +274,8 @@ def test_a_running_task_is_erased_under_everybody(command: Run, admin: Run, two_
         )  # fmt: skip
 
     waiters = [
-        waiting("subscribe", one.http_url, task_id),
-        waiting("subscribe", two.http_url, task_id, "--transport", "http"),
+        waiting("task", "subscribe", "--stream", "-a", one.http_url, task_id),
+        waiting("task", "subscribe", "--stream", "-a", two.http_url, task_id, "--transport", "HTTP+JSON"),
         follow(two_replicas, task_id, at=1),
     ]
     for process in waiters:
@@ -288,16 +289,16 @@ def test_a_running_task_is_erased_under_everybody(command: Run, admin: Run, two_
         with process:
             _, err = process.communicate(timeout=10)
         assert process.returncode == 1
-        assert "(TASK_NOT_FOUND)" in err
+        assert "(TASK_NOT_FOUND)" in err or "(TaskNotFoundError)" in err
     assert keys_of(two_replicas, task_id) == []
     until(lambda: all(row["turns"] == 0 for row in admin("replicas", "--json").json), "nobody runs it")
-    assert command("get", one.http_url, task_id).code == 1
+    assert command("task", "get", "-a", one.http_url, task_id).code == 1
     assert "gave up" not in one.log()
 
 
 def test_a_caller_that_waits_for_the_answer_hears_of_it(command: Run, admin: Run, two_replicas: Pair) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "a2a_grpc.command", "send", two_replicas.replicas[0].http_url, "hang"],
+        [sys.executable, "-m", "a2a_grpc.command", "send", "-a", two_replicas.replicas[0].http_url, "hang"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     (task_id,) = until(lambda: listed(admin, "--place", "running"), "the task runs")
@@ -305,11 +306,11 @@ def test_a_caller_that_waits_for_the_answer_hears_of_it(command: Run, admin: Run
     with process:
         _, err = process.communicate(timeout=10)
     assert process.returncode == 1
-    assert "(TASK_NOT_FOUND)" in err
+    assert "(TaskNotFoundError)" in err
 
 
 def test_a_task_is_erased_with_its_letters(command: Run, admin: Run, two_replicas: Pair) -> None:
-    (answer,) = command("send", two_replicas.replicas[0].http_url, "sick", "--json").json
+    (answer,) = command("send", "-a", two_replicas.replicas[0].http_url, "sick", "-o", "json").json
     task_id = answer["task"]["id"]
     assert admin("dead-letters", "show", f"{task_id}.1").code == 0
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from a2a_grpc.client import A2AClient, CardResolver, CardSignatureError, InvalidArgumentError, UnavailableError, cli
+from a2a_grpc.client import A2AClient, CardResolver, CardSignatureError, InvalidArgumentError, UnavailableError
 from a2a_grpc.client import verifying as module
+from a2a_grpc.client.cli.card import card as card_command
 from a2a_grpc.client.verifying import CardVerifier, verify_card
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.card.signing import CardSigner
@@ -156,12 +157,12 @@ async def test_the_command_prints_only_what_is_signed(
     (tmp_path / "other").write_text(json.dumps(NEW.jwks()))
 
     async def run(keys: str) -> int:
-        return await asyncio.to_thread(cli.card, [peer.url, "--json", "--signed-by", keys])
+        return await asyncio.to_thread(card_command, ["get", "-a", peer.url, "--signed", "--keys", keys])
 
     assert await run(str(tmp_path / "keys")) == 0
     assert await run(peer.url + JWKS) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert capsys.readouterr().out.count("Signature: verified (") == 2
     assert await run(str(tmp_path / "other")) == 1
-    assert await run(str(tmp_path / "none")) == 1
+    assert await run(str(tmp_path / "none")) == 2
     said = capsys.readouterr()
     assert said.out == "" and "cannot be trusted" in said.err and "cannot be read" in said.err

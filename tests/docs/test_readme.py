@@ -74,7 +74,7 @@ async def shell(text: str) -> str:
 
 
 def task_id(printed: str) -> str:
-    found = re.match(r"task (\S+) of context ", printed)
+    found = re.search(r"^Task: (\S+)$", printed, re.MULTILINE)
     assert found, printed
     return found[1]
 
@@ -174,7 +174,7 @@ async def test_a_task_of_several_turns(demo: Replica) -> None:
     printed = await shell(start)
     task = task_id(printed)
     low, high, guess = 1, 100, 50
-    while "completed" not in printed:
+    while "COMPLETED" not in printed:
         assert low <= guess <= high, printed
         printed = await shell(go_on.replace("TASK_ID", task).replace(" 50\n", f" {guess}\n"))
         assert task_id(printed) == task
@@ -199,7 +199,8 @@ async def test_the_agent_of_the_examples() -> None:
     async with replica(agent=agent) as service:
         printed = await shell(addressed(send, service))
 
-    assert printed.splitlines()[1:] == ["[louder]", "CAN YOU HEAR ME", "completed"]
+    assert "State: COMPLETED" in printed.splitlines()
+    assert "Artifact: louder\nText:\n  CAN YOU HEAR ME\n" in printed
 
 
 async def ready(client: httpx.AsyncClient, port: str) -> bool:

@@ -7,11 +7,13 @@ ROOT = Path(__file__).parents[2]
 ROOTS = ("server", "client", "generated")
 # Settings are the one door for configuration, so that `a2a-grpc config` can print everything that has an effect.
 # The commands for operators look there for the one address that they share with the service; the client, for the agent
-# that a program is to call, where the program asks it to.
+# that a program is to call, where the program asks it to; the commands that call agents, for their own settings, which
+# `a2a-grpc config show` prints.
 MAY_READ_THE_ENVIRONMENT = {
     "server/a2a_grpc/server/settings/load.py",
     "client/a2a_grpc/client/admin/cli.py",
     "client/a2a_grpc/client/configuration.py",
+    "client/a2a_grpc/client/cli/settings.py",
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 

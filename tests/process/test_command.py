@@ -50,40 +50,45 @@ def printed(*arguments: str) -> str:
 
 def test_a_day_with_an_agent(server: Replica) -> None:
     url = server.http_url
-    card = printed("card", url)
-    assert card.splitlines()[0] == "Busy 1.0"
-    assert f"  GRPC 1.0 {server.grpc_addr}" in card.splitlines()
+    card = printed("card", "get", "-a", url)
+    assert card.splitlines()[:2] == ["Name: Busy", "Version: 1.0"]
+    assert f"Interface: GRPC 1.0 {server.grpc_addr}" in card.splitlines()
 
-    head, *rest = printed("send", url, "echo hello").splitlines()
-    assert rest == ["[echo]", "hello", "completed"]
-    _, task_id, _, _, context_id = head.split()
-    assert printed("get", url, task_id).splitlines() == [head, *rest]
-    assert json.loads(printed("get", f"grpc://{server.grpc_addr}", task_id, "--json"))["id"] == task_id
+    shown = printed("send", "-a", url, "echo hello").splitlines()
+    assert "Artifact: echo" in shown and "  hello" in shown and "State: COMPLETED" in shown
+    task_id, context_id = (line.split()[1] for line in shown[:2])
+    assert printed("task", "get", "-a", url, task_id).splitlines() == shown
+    as_json = printed("task", "get", "-a", f"grpc://{server.grpc_addr}", task_id, "-o", "json")
+    assert json.loads(as_json)["id"] == task_id
 
-    hanging = json.loads(printed("send", url, "hang", "--no-wait", "--context", context_id, "--json"))["task"]["id"]
-    listed = [line.split()[:2] for line in printed("list", url, "--context", context_id).splitlines()]
-    assert [task_id, "completed"] in listed
-    assert {task for task, _ in listed} == {task_id, hanging}
-    assert printed("cancel", url, hanging).splitlines()[-1] == "canceled"
+    started = printed("send", "-a", url, "hang", "--async", "--context-id", context_id, "-o", "json")
+    hanging = json.loads(started)["task"]["id"]
+    page = json.loads(printed("task", "list", "-a", url, "--context-id", context_id, "-o", "json"))
+    assert {task["id"] for task in page["tasks"]} == {task_id, hanging}
+    canceled = run("task", "cancel", "-a", url, hanging)
+    assert (canceled.returncode, canceled.stderr) == (0, "a2a-grpc: the task was canceled\n")
+    assert "State: CANCELED" in canceled.stdout.splitlines()
 
-    again = run("cancel", url, hanging)
+    again = run("task", "cancel", "-a", url, hanging)
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr.startswith("a2a-grpc: ") and again.stderr.endswith("(TASK_NOT_CANCELABLE)\n")
+    assert again.stderr.splitlines()[0].startswith("a2a-grpc: ")
+    assert again.stderr.splitlines()[0].endswith("(TaskNotCancelableError)")
 
 
 async def test_a_stream_is_printed_while_it_goes_on(server: Replica) -> None:
     """Also into a pipe: who reads along sees each piece when it comes."""
     process = await asyncio.create_subprocess_exec(
-        A2A_GRPC, "stream", server.http_url, "count 20", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        *(A2A_GRPC, "send", "--stream", "-a", server.http_url, "count 20"), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     async with asyncio.timeout(20):
-        early = await process.stdout.readuntil(b"3 ")
+        early = await process.stdout.readuntil(b"  3 \n")
         assert process.returncode is None
         late = await process.stdout.read()
         assert await process.wait() == 0
-    assert b"20 " in late
-    assert (early + late).decode().splitlines()[-2:] == ["".join(f"{number} " for number in range(1, 21)), "completed"]
+    lines = (early + late).decode().splitlines()
+    assert [line.strip() for line in lines if line.startswith("  ")][-20:] == [str(number) for number in range(1, 21)]
+    assert "State: COMPLETED" in lines
 
 
 def test_every_command_explains_itself() -> None:
@@ -131,7 +136,7 @@ def test_help_and_version_come_at_once() -> None:
     [
         ([], "a2a-grpc: a command is needed"),
         (["sned"], "a2a-grpc: there is no command 'sned'"),
-        (["send"], "URL, TEXT"),
+        (["send"], "There is nothing to send"),
         (["serve", "a:b", "c:d"], "unrecognized arguments: c:d"),
     ],
 )
@@ -139,6 +144,6 @@ def test_a_command_line_that_is_wrong_ends_with_2(arguments: list[str], said: st
     done = run(*arguments)
     assert done.returncode == 2
     assert said in done.stderr
-    assert "usage: a2a-grpc" in done.stderr
+    assert "usage: a2a-grpc" in done.stderr or "--help" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

@@ -1,6 +1,7 @@
 """The command `a2a-grpc`, run in the process of a test."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +20,33 @@ class Outcome(NamedTuple):
     @property
     def lines(self) -> list[str]:
         return self.out.splitlines()
+
+    @property
+    def fields(self) -> dict[str, list[str]]:
+        """What text output says under each label: fields and blocks, as a program takes them apart."""
+        found: dict[str, list[str]] = {}
+        label = ""
+        block: list[str] | None = None
+        for line in self.lines:
+            if block is not None and line.startswith("  "):
+                block.append(line[2:])
+                continue
+            if block is not None:
+                assert line == "", f"a block ends with an empty line, not with {line!r}"
+                found.setdefault(label, []).append("\n".join(block))
+                block = None
+                continue
+            if not line:
+                continue
+            label, colon, value = line.partition(":")
+            assert colon and re.fullmatch(r"[A-Z][A-Za-z ]*", label), f"{line!r} is no field"
+            if value:
+                assert value.startswith(" ") or value == "", line
+                found.setdefault(label, []).append(value[1:])
+            else:
+                block = []
+        assert block is None, "the last block is not closed"
+        return found
 
     @property
     def json(self) -> list[Any]:

@@ -30,38 +30,46 @@ COMMANDS: Final = {
     "gateway": Command(_SERVER, "gateway", "serve HTTP in front of a gRPC server"),
     "registry": Command(_SERVER, "registry", "keep a registry of agents"),
     "config": Command(_SERVER, "config", "print the settings that are in effect"),
-    "send": Command(_CLIENT, "send", "send a message and print the answer"),
-    "stream": Command(_CLIENT, "stream", "send a message and print what happens, as it happens"),
-    "get": Command(_CLIENT, "get", "print a task"),
-    "list": Command(_CLIENT, "list_tasks", "print your tasks"),
-    "cancel": Command(_CLIENT, "cancel", "cancel a task"),
-    "subscribe": Command(_CLIENT, "subscribe", "print what happens to a task, as it happens"),
-    "card": Command(_CLIENT, "card", "print what an agent says about itself"),
+    "card": Command(f"{_CLIENT}.card", "card", "print what an agent says about itself"),
+    "send": Command(f"{_CLIENT}.send", "send", "send a message and print the answer"),
+    "task": Command(f"{_CLIENT}.task", "task", "get, list, cancel and follow your tasks"),
     "tasks": Command(_ADMIN, "tasks", "for operators: the tasks of all callers"),
     "dead-letters": Command(_ADMIN, "dead_letters", "for operators: turns that were given up"),
     "replicas": Command(_ADMIN, "replicas", "for operators: the replicas that share the store"),
 }
+
+# The settings of the service are `config`. Those of the commands that call agents stand where the a2a-cli specification
+# has them.
+_CONFIG_SHOW: Final = Command(f"{_CLIENT}.config", "show", "print the settings of card, send and task")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; 2 if there is none."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = arguments[0] if arguments else ""
+    if name == "help" and len(arguments) > 1:
+        return main([*arguments[1:], "--help"])
     if name in ("-h", "--help", "help"):
         sys.stdout.write(_usage())
         return 0
-    if name == "--version":
+    if name in ("-v", "--version"):
         from importlib.metadata import version  # noqa: PLC0415 - slow, and wanted here only
 
         sys.stdout.write(f"{PROGRAM} {version(PROGRAM)}\n")
         return 0
+    if arguments[:2] == ["config", "show"]:
+        return _run(_CONFIG_SHOW, arguments[2:])
     command = COMMANDS.get(name)
     if command is None:
         problem = f"there is no command {name[:64]!r}" if name else "a command is needed"
         sys.stderr.write(f"{PROGRAM}: {problem}\n\n{_usage()}")
         return 2
+    return _run(command, arguments[1:])
+
+
+def _run(command: Command, arguments: Sequence[str]) -> int:
     function: Callable[[Sequence[str]], int] = getattr(_load(command.module), command.function)
-    return function(arguments[1:])
+    return function(arguments)
 
 
 def _load(name: str) -> ModuleType:
@@ -76,5 +84,6 @@ def _load(name: str) -> ModuleType:
 
 
 def _usage() -> str:
-    rows = "".join(f"  {name:<14}{command.summary}\n" for name, command in COMMANDS.items())
+    listed = {**COMMANDS, "config show": _CONFIG_SHOW}
+    rows = "".join(f"  {name:<14}{command.summary}\n" for name, command in listed.items())
     return f"usage: {PROGRAM} COMMAND …\n\n{rows}\n{PROGRAM} COMMAND --help says more.\n"

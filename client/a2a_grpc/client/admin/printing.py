@@ -13,7 +13,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from a2a_grpc.admin.v1 import admin_pb2
-from a2a_grpc.client.printing import TextPrinter, plain, state_name
+from a2a_grpc.client.cli.text import TextPrinter
+from a2a_grpc.client.printing import plain, state_name
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 

@@ -1,0 +1,54 @@
+"""`a2a-grpc config show`: the settings of the commands that call agents, and where each comes from."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
+from a2a_grpc.client.cli import options
+from a2a_grpc.client.cli.invocation import Invocation, Parser, run
+from a2a_grpc.client.cli.options import OPTIONS, Option
+from a2a_grpc.client.cli.output import write_json
+from a2a_grpc.client.cli.settings import Settings
+from a2a_grpc.client.cli.text import TextPrinter
+
+
+def show(argv: Sequence[str]) -> int:
+    """Print the settings in effect. Returns the exit code."""
+    return run(_parser, argv)
+
+
+def _parser(settings: Settings) -> ArgumentParser:
+    parser = Parser(
+        prog="a2a-grpc config show",
+        description="Print the settings of the commands that call agents, and where each comes from, secrets hidden.",
+    )
+    names = tuple(name for name, option in OPTIONS.items() if option.configurable)
+    options.add(parser, names, settings)
+    parser.set_defaults(action=_show)
+    return parser
+
+
+async def _show(run: Invocation) -> int:
+    rows = {name: _row(run, OPTIONS[name]) for name in run.args.options}
+    for name in run.settings.unknown(iter((*OPTIONS, "config"))):
+        run.say(f"{name} is no setting")
+    if isinstance(run.printer, TextPrinter):
+        for name, (value, source) in rows.items():
+            run.printer.field(name, f"{value} ({source})")
+    else:
+        write_json({name: {"value": v, "source": s} for name, (v, s) in rows.items()}, sys.stdout)
+    return 0
+
+
+def _row(run: Invocation, option: Option) -> tuple[Any, str]:
+    if option.dest in run.args.flags:
+        value = getattr(run.args, option.dest)
+        return ("(hidden)" if option.secret else _text(value)), "flag"
+    if (found := run.settings.get(option.name)) is not None:
+        return options.shown(option, found), found.source
+    return option.shown or str(option.default), "built in"
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

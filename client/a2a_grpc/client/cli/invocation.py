@@ -1,0 +1,234 @@
+"""One run of a command: its arguments, its output, and how it ends."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from a2a_grpc.client.cli import options
+from a2a_grpc.client.cli.failures import INTERNAL, INTERRUPTED, USAGE, CommandError, Failure, failure_of
+from a2a_grpc.client.cli.output import Printer, printer_for, write_json
+from a2a_grpc.client.cli.settings import Settings, environment, load
+from a2a_grpc.client.printing import plain
+from a2a_grpc.client.states import INTERRUPTED as WAITING
+from a2a_grpc.client.states import TERMINAL
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, UnavailableError
+
+_MIN_SECRET: Final = 4
+"""Shorter ones are no secrets, and to hide each of their letters would hide everything."""
+_HIDDEN: Final = "[hidden]"
+
+_OUTCOMES: Final[dict[a2a_pb2.TaskState, str]] = {
+    a2a_pb2.TASK_STATE_FAILED: "the task failed",
+    a2a_pb2.TASK_STATE_REJECTED: "the task was rejected",
+    a2a_pb2.TASK_STATE_CANCELED: "the task was canceled",
+    a2a_pb2.TASK_STATE_INPUT_REQUIRED: "the task waits for an answer",
+    a2a_pb2.TASK_STATE_AUTH_REQUIRED: "the task waits for an authorization",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are failures like others."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+        self.set_defaults(prog=self.prog)
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(USAGE, f"{message[0].upper()}{message[1:]}.", f"{self.prog} --help says more.")
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a command has heard of a task: enough to find it again when the command ends early."""
+
+    task_id: str = ""
+    context_id: str = ""
+    state: a2a_pb2.TaskState | None = None
+
+    def take(self, answer: a2a_pb2.Task | a2a_pb2.StreamResponse | a2a_pb2.SendMessageResponse) -> None:
+        """Note what an answer says."""
+        if isinstance(answer, a2a_pb2.Task):
+            self._note(answer.id, answer.context_id, answer.status.state)
+        elif isinstance(answer, a2a_pb2.SendMessageResponse):
+            if answer.HasField("task"):
+                self.take(answer.task)
+        elif answer.HasField("task"):
+            self.take(answer.task)
+        elif answer.HasField("status_update"):
+            update = answer.status_update
+            self._note(update.task_id, update.context_id, update.status.state)
+
+    def _note(self, task_id: str, context_id: str, state: a2a_pb2.TaskState) -> None:
+        self.task_id, self.context_id, self.state = task_id, context_id, state
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What the code of a command works with."""
+
+    args: argparse.Namespace
+    settings: Settings
+    printer: Printer
+    seen: Seen = field(default_factory=Seen)
+
+    def say(self, text: str) -> None:
+        """A line for people, on stderr, without credentials and without what a terminal would obey."""
+        sys.stderr.write(f"a2a-grpc: {plain(self.hide(text))}\n")
+        sys.stderr.flush()
+
+    def debug(self, text: str) -> None:
+        """As `say`, under `--debug` only."""
+        if self.args.debug:
+            self.say(text)
+
+    def hide(self, text: str) -> str:
+        """The text without the credentials of this run."""
+        for secret in self._secrets():
+            text = text.replace(secret, _HIDDEN)
+        return text
+
+    def warn_of_outcome(self) -> None:
+        """Name an outcome that is no success (6.6): it has no exit code of its own."""
+        if self.seen.state in _OUTCOMES:
+            self.say(_OUTCOMES[self.seen.state])
+
+    def command(self, words: str, *arguments: str) -> str:
+        """A command line that can be pasted; it names the agent as this one does."""
+        agent = self.args.agent_card if "agent_card" in self.args.flags else None
+        given = [*arguments, *(["--agent-card", _without_user(agent)] if agent else [])]
+        return " ".join(["a2a-grpc", words, *(shlex.quote(plain(one)) for one in given)])
+
+    def resume(self) -> str:
+        """How to go on with the task that was seen; "" where none was."""
+        seen = self.seen
+        if not seen.task_id:
+            return ""
+        if seen.state in WAITING:
+            return f'{self.command("send", "--task-id", seen.task_id)} "REPLY"'
+        if seen.state in TERMINAL:
+            return f'{self.command("send", "--context-id", seen.context_id)} "MESSAGE"' if seen.context_id else ""
+        return self.command("task get", seen.task_id, "--wait")
+
+    def _secrets(self) -> list[str]:
+        given = [getattr(self.args, "bearer", None), getattr(self.args, "api_key", None)]
+        given += [value for _, value in getattr(self.args, "svc_param", None) or []]
+        return sorted((one for one in given if one and len(one) >= _MIN_SECRET), key=len, reverse=True)
+
+
+Action = Callable[[Invocation], Coroutine[Any, Any, int]]
+Build = Callable[[Settings], argparse.ArgumentParser]
+
+
+def run(build: Build, argv: Sequence[str]) -> int:
+    """Run the command that `build` describes, and return the exit code.
+
+    The parser that `build` makes has a default `action`: the coroutine function that does the work.
+    """
+    as_json = _wants_json(argv)
+    try:
+        settings = load(_named_file(argv))
+        parser = build(settings)
+        try:
+            args = parser.parse_intermixed_args(argv) if _intermixed(parser) else parser.parse_args(argv)
+        except SystemExit as leaving:  # 0 after --help
+            return int(leaving.code or 0)
+        options.resolve(args, settings)
+    except CommandError as error:
+        return _report(failure_of(error), as_json=as_json)
+    invocation = Invocation(args, settings, printer_for(args, sys.stdout))
+    for warning in settings.warnings:
+        invocation.say(warning)
+    return _ended(invocation)
+
+
+def _ended(invocation: Invocation) -> int:
+    args = invocation.args
+    try:
+        return asyncio.run(_limited(invocation))
+    except (A2AError, CommandError) as error:
+        shown = bool(getattr(args, "bearer", None) or getattr(args, "api_key", None))
+        failure = failure_of(error, hint=_hint(error, invocation), credentials=shown)
+        hidden = Failure(
+            failure.code, invocation.hide(failure.message), invocation.hide(failure.hint), failure.a2a_code
+        )
+        return _report(hidden, as_json=args.output == "json")
+    except BrokenPipeError:
+        # The reader has left. Python flushes stdout once more at exit, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        if (how := invocation.resume()) and invocation.seen.state not in TERMINAL:
+            invocation.say(f"the task goes on: {how}")
+        return INTERRUPTED
+    except OSError as error:
+        return _report(Failure(INTERNAL, f"{error.strerror or error}."), as_json=args.output == "json")
+
+
+async def _limited(invocation: Invocation) -> int:
+    seconds = getattr(invocation.args, "timeout", None)
+    try:
+        async with asyncio.timeout(seconds):
+            code: int = await invocation.args.action(invocation)
+    except TimeoutError as error:
+        raise DeadlineExceededError(f"It took longer than {seconds:g} s.") from error
+    return code
+
+
+def _hint(error: A2AError | CommandError, invocation: Invocation) -> str:
+    if isinstance(error, CommandError):
+        return f"{invocation.args.prog} --help says more." if error.code == USAGE else ""
+    if isinstance(error, UnavailableError | DeadlineExceededError) and invocation.seen.state not in TERMINAL:
+        return invocation.resume()
+    if getattr(invocation.args, "task_id", None) and not invocation.args.debug:
+        return "--debug shows what was exchanged with the agent."
+    return ""
+
+
+def _report(failure: Failure, *, as_json: bool) -> int:
+    """Print a failure: as JSON where results would be, else as lines on stderr."""
+    if as_json:
+        write_json(failure.envelope(), sys.stdout)
+        return failure.exit
+    lines = [f"a2a-grpc: {plain(failure.message)} ({failure.code})", *([plain(failure.hint)] if failure.hint else [])]
+    sys.stderr.write("\n".join(lines) + "\n")
+    return failure.exit
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Whether JSON is asked for, on a command line that is perhaps wrong."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-o", "--output", default=environment("output"))
+    try:
+        return bool(parser.parse_known_args(argv)[0].output == "json")
+    except (argparse.ArgumentError, SystemExit):
+        return False
+
+
+def _named_file(argv: Sequence[str]) -> Path | None:
+    for at, word in enumerate(argv):
+        if word == "--config" and at + 1 < len(argv):
+            return Path(argv[at + 1])
+        if word.startswith("--config="):
+            return Path(word.partition("=")[2])
+    named = environment("config")
+    return Path(named) if named else None
+
+
+def _intermixed(parser: argparse.ArgumentParser) -> bool:
+    """Options and positionals may only be mixed freely where there are no sub-commands."""
+    return bool(parser.get_default("intermixed"))
+
+
+def _without_user(agent: str) -> str:
+    scheme, separator, rest = agent.partition("://")
+    if not separator:
+        return agent
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
