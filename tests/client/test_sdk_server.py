@@ -19,14 +19,22 @@ from starlette.applications import Starlette
 
 from a2a_grpc.client import (
     A2AClient,
+    ArtifactChunk,
+    CardResolver,
+    Completed,
+    Continuation,
+    Failed,
+    InputRequired,
     PushNotificationNotSupportedError,
+    RemoteAgent,
+    Reply,
     TaskNotCancelableError,
     TaskNotFoundError,
     VersionNotSupportedError,
     message,
 )
 from a2a_grpc.pb import a2a_pb2
-from tests.client.peers import card
+from tests.client.peers import card, relay
 from tests.support.waiting import wait_until
 
 COMPLETED = a2a_pb2.TASK_STATE_COMPLETED
@@ -59,6 +67,13 @@ class Executor(AgentExecutor):
                 await updater.requires_input(updater.new_agent_message([sdk.Part(text="Who?")]))
             case "hang":
                 await asyncio.Event().wait()
+            case "slow":
+                for number in range(1, int(rest) + 1):
+                    await asyncio.sleep(0.05)
+                    await updater.add_artifact([sdk.Part(text=f"{number} ")], artifact_id="a1", append=number > 1)
+                await updater.complete()
+            case "fail":
+                await updater.failed(updater.new_agent_message([sdk.Part(text=rest)]))
             case _:
                 for number, text in enumerate(rest.split()):
                     await updater.add_artifact([sdk.Part(text=text)], artifact_id="a1", append=number > 0)
@@ -159,6 +174,47 @@ async def test_errors(client: A2AClient) -> None:
         await client.list_task_push_notification_configs(
             a2a_pb2.ListTaskPushNotificationConfigsRequest(task_id=done.id)
         )
+
+
+async def test_a_session_with_an_agent_of_the_sdk(client: A2AClient) -> None:
+    """Typed results, a question that is answered in its task, and references to the tasks before."""
+    session = RemoteAgent(client).session()
+    reply, asked = await session.run("msg hello"), await session.run("ask")
+    assert isinstance(reply, Reply) and reply.text == "hello"
+    assert isinstance(asked, InputRequired) and asked.text == "Who?"
+    answered = await session.run("echo Ada")
+    assert isinstance(answered, Completed) and answered.task_id == asked.task_id and answered.text == "Ada"
+    failed = await session.run("fail No.")
+    assert isinstance(failed, Failed) and failed.text == "No." and failed.task_id != asked.task_id
+    sent = (await client.get_task(a2a_pb2.GetTaskRequest(id=failed.task_id))).history[0]
+    assert list(sent.reference_task_ids) == [asked.task_id]
+
+
+@pytest.mark.parametrize("binding", ["GRPC", "HTTP+JSON"])
+async def test_a_run_of_an_agent_of_the_sdk_survives_cuts(binding: str) -> None:
+    """B111: it numbers no events, so it is never sent a message twice; its task is looked for again."""
+    async with sdk_server() as url, CardResolver() as resolver:
+        known = await resolver.resolve(url)
+        address = next(one.url for one in known.supported_interfaces if one.protocol_binding == binding)
+        async with (
+            relay(address.removeprefix("http://")) as between,
+            await RemoteAgent.connect(
+                card((binding, "1.0", between.address if binding == "GRPC" else f"http://{between.address}"))
+            ) as agent,
+        ):
+            cuts = 0
+            async for update in agent.run_stream("slow 24"):
+                if isinstance(update, ArtifactChunk) and cuts < 5:
+                    cuts += 1
+                    between.reset()
+            assert isinstance(update, Completed) and cuts == 5
+            assert update.text == "".join(f"{number} " for number in range(1, 25))
+            assert (await agent.client.list_tasks()).total_size == 1
+            begun = await agent.start("slow 6")
+            assert isinstance(begun, Continuation)
+            result = await agent.result(begun.to_token())
+            assert isinstance(result, Completed) and result.text == "1 2 3 4 5 6 "
+            assert await agent.result(begun) == result, "it has ended meanwhile"
 
 
 async def test_another_version_is_refused() -> None:
