@@ -67,7 +67,7 @@ RIGHT_OF_GO: Final[Outcomes] = {
 GO_DEPARTS: Final[dict[str, Outcomes]] = {
     # It looks for UNIMPLEMENTED; 5.4 has FAILED_PRECONDITION.
     "GRPC": {"ended": ["unknown"]},
-    # It knows no reason INVALID_PARAMS, and nests the config inside another object, where 4.3.1 has it flat.
+    # It knows no reason INVALID_PARAMS, and nests the config inside another object, where the proto has it flat.
     "HTTP+JSON": {"invalid": ["unknown"], "empty": ["unknown"], "push": ["threw"]},
     # It takes `data` of an error for an object, where 9.5 has an array, so that every error is one of decoding; and it
     # reads an error that comes in place of a stream as a stream without events.

@@ -1,10 +1,39 @@
-import type { JsonObject } from "@bufbuild/protobuf";
-import { toJson } from "@bufbuild/protobuf";
+import { type JsonObject, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 
-import { type Artifact, type StreamResponse, TaskState, TaskStateSchema } from "../gen/a2a_pb.js";
+import { type Artifact, type Message, type StreamResponse, TaskState, TaskStateSchema } from "../gen/a2a_pb.js";
+import type { Agent } from "./agent.js";
+import { Patience } from "./failures.js";
 
-export const EVENT_SEQUENCE = "urn:a2a-grpc:extension:event-sequence:v1";
+const EVENT_SEQUENCE = "urn:a2a-grpc:extension:event-sequence:v1";
+
+/**
+ * Sends a message and yields the events of its stream, each once and in order.
+ *
+ * A stream that breaks is taken up behind its last event: the message is sent again under its id, which starts nothing a
+ * second time, with the number of that event. There is no deadline, since a task may take its time.
+ */
+export async function* follow(agent: Agent, message: Message): AsyncGenerator<StreamResponse> {
+  const tries = new Patience();
+  let seen = 0;
+  for (;;) {
+    try {
+      const headers = { "A2A-Extensions": EVENT_SEQUENCE, "Last-Event-ID": String(seen) };
+      for await (const event of agent.sendStreamingMessage({ message }, { headers })) {
+        // A stream that goes on begins with the task as it is known already, or, if events are no longer there, as it
+        // stands now; then its number is a new one.
+        const current = numberOf(event);
+        if (current && current <= seen) continue;
+        seen = current;
+        tries.reset();
+        yield event;
+      }
+      return;
+    } catch (error) {
+      await tries.wait(error);
+    }
+  }
+}
 
 export function printEvent(event: StreamResponse): void {
   switch (event.payload.case) {
@@ -32,15 +61,8 @@ export function printArtifact(artifact: Artifact | undefined): void {
   console.log(`  ${artifact?.name || "+"}: ${content.join("").trim()}`);
 }
 
-/** The text that an event adds to an artifact. */
-export function textOf(event: StreamResponse): string {
-  if (event.payload.case !== "artifactUpdate") return "";
-  const parts = event.payload.value.artifact?.parts ?? [];
-  return parts.map((part) => (part.content.case === "text" ? part.content.value : "")).join("");
-}
-
 /** The number of an event in its task, where the extension event-sequence is active. */
-export function numberOf(event: StreamResponse): number {
+function numberOf(event: StreamResponse): number {
   return Number(event.payload.value?.metadata?.[EVENT_SEQUENCE] ?? 0);
 }
 

@@ -17,22 +17,49 @@ export function describe(error: unknown): string {
 }
 
 /**
- * Makes a call again while the service is UNAVAILABLE, until `signal` or after some attempts.
+ * Makes a call again while the service is UNAVAILABLE or out of reach.
  *
  * A message that is sent again under its message id starts nothing a second time, so that this is safe for sendMessage too.
  */
 export async function retried<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
-  for (let attempt = 1, wait = FIRST_WAIT_MS; ; attempt++, wait *= 2) {
+  const tries = new Patience();
+  for (;;) {
     try {
       return await call();
     } catch (error) {
-      const failure = ConnectError.from(error);
-      if (failure.code !== Code.Unavailable || attempt === ATTEMPTS) throw error;
-      const pause = Math.max(wait * (0.5 + Math.random()), retryDelay(failure));
-      console.error(`UNAVAILABLE, once more in ${Math.round(pause)} ms`);
-      await sleep(pause, undefined, { signal });
+      await tries.wait(error, signal);
     }
   }
+}
+
+/** How often a call has failed in a row. */
+export class Patience {
+  private failures = 0;
+
+  /**
+   * Returns when the call should be made again. Throws the error if that ends the attempts: it does not pass by itself, or
+   * is one too many.
+   */
+  async wait(error: unknown, signal?: AbortSignal): Promise<void> {
+    const failure = ConnectError.from(error);
+    this.failures += 1;
+    if (!passes(failure) || this.failures === ATTEMPTS || signal?.aborted) throw error;
+    const longest = FIRST_WAIT_MS * 2 ** this.failures;
+    const pause = Math.max(longest * (0.25 + Math.random() / 2), retryDelay(failure));
+    console.error(`${codeName(failure.code)}, once more in ${Math.round(pause)} ms`);
+    await sleep(pause, undefined, { signal });
+  }
+
+  /** The call has brought something. */
+  reset(): void {
+    this.failures = 0;
+  }
+}
+
+/** Whether the same call may succeed later. Connect calls a connection that was cut canceled or aborted, without details. */
+function passes(failure: ConnectError): boolean {
+  const cut = [Code.Canceled, Code.Aborted].includes(failure.code) && failure.details.length === 0;
+  return cut || failure.code === Code.Unavailable;
 }
 
 /** How many milliseconds the service asks to wait. */

@@ -1,21 +1,20 @@
-// Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, resumes, cancels, and meets errors.
+// Calls an agent over gRPC with stubs of its own: discovers it, sends, streams, cancels, and meets errors.
 //
 // Usage: npm start -- http://localhost:8080, where `a2a-grpc serve` runs with its demo agent.
 
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { randomUUID } from "node:crypto";
 
-import { MessageSchema, Role, TaskState } from "../gen/a2a_pb.js";
+import { type Message, MessageSchema, Role, type TaskState } from "../gen/a2a_pb.js";
 import { type Agent, connect, discover, grpcInterface } from "./agent.js";
-import { EVENT_SEQUENCE, numberOf, printArtifact, printEvent, stateName, textOf } from "./events.js";
+import { follow, printArtifact, printEvent, stateName } from "./events.js";
 import { describe, retried } from "./failures.js";
 
 const TEXT = "summarize Agents call each other. They speak A2A. Some of them are slow. A2A lets them stream.";
-const LAST_EVENT_ID = "last-event-id";
 // A call that is not a stream is over by then.
 const TIMEOUT_MS = 30_000;
 
-function message(text: string): MessageInitShape<typeof MessageSchema> {
+function message(text: string): Message {
   return create(MessageSchema, {
     messageId: randomUUID(),
     role: Role.USER,
@@ -34,53 +33,27 @@ async function send(agent: Agent): Promise<void> {
   payload.value.artifacts.forEach(printArtifact);
 }
 
-/** Shows what happens as it happens. It has no deadline: a task may take its time. */
+/** Shows what happens as it happens. */
 async function stream(agent: Agent): Promise<void> {
   console.log("stream");
-  for await (const event of agent.sendStreamingMessage({ message: message(TEXT) })) printEvent(event);
-}
-
-/** Leaves a stream after its first artifact and takes it up again behind the last event that it saw. */
-async function resume(agent: Agent): Promise<void> {
-  const headers = { "A2A-Extensions": EVENT_SEQUENCE };
-  let taskId = "";
-  let seen = 0;
-  let summary = "";
-  for await (const event of agent.sendStreamingMessage({ message: message(TEXT) }, { headers })) {
-    if (event.payload.case === "task") taskId = event.payload.value.id;
-    seen = numberOf(event);
-    summary = textOf(event);
-    if (summary) break; // which cancels the call
-  }
-
-  let first: string | null = null;
-  const rest = agent.subscribeToTask(
-    { id: taskId },
-    { headers: { ...headers, [LAST_EVENT_ID]: String(seen) }, onHeader: (header) => (first = header.get(LAST_EVENT_ID)) },
-  );
-  for await (const event of rest) {
-    // The number that was asked for: nothing is missing, and the task that comes first says nothing new.
-    if (first !== String(seen)) throw new Error(`events after ${seen} are missing: ${first}`);
-    summary += textOf(event);
-  }
-  console.log(`resume\n  summary: ${summary.trim()}`);
+  for await (const event of follow(agent, message(TEXT))) printEvent(event);
 }
 
 /** Stops a task that would go on for a minute, and sees its stream end. */
 async function cancelRunning(agent: Agent): Promise<void> {
   const long = message(`summarize ${"Agents call each other. ".repeat(3000)}`);
-  let taskId = "";
+  let running = "";
   let last: TaskState | undefined;
-  for await (const { payload } of agent.sendStreamingMessage({ message: long })) {
+  for await (const { payload } of follow(agent, long)) {
     if (payload.case === "task") {
-      taskId = payload.value.id;
+      running = payload.value.id;
     } else if (payload.case === "statusUpdate") {
       last = payload.value.status?.state;
-    } else if (taskId) {
+    } else if (running) {
       // It is at work: stop it, once.
-      const task = await agent.cancelTask({ id: taskId }, { timeoutMs: TIMEOUT_MS });
+      const task = await agent.cancelTask({ id: running }, { timeoutMs: TIMEOUT_MS });
       console.log(`cancel ${stateName(task.status?.state)}`);
-      taskId = "";
+      running = "";
     }
   }
   console.log(`  the stream ended with ${stateName(last)}`);
@@ -110,7 +83,7 @@ const card = await discover(baseUrl);
 console.log(`agent ${card.name} ${card.version}`);
 const { agent, close } = connect(grpcInterface(card), baseUrl.startsWith("https:"));
 try {
-  for (const step of [send, stream, resume, cancelRunning, meetErrors]) await step(agent);
+  for (const step of [send, stream, cancelRunning, meetErrors]) await step(agent);
 } catch (error) {
   console.error(describe(error));
   process.exitCode = 1;
