@@ -184,3 +184,5 @@ def test_a_file_that_is_not_there_and_an_environment_that_names_none(tmp_path: P
         Configuration.from_file(tmp_path / "none")
     with pytest.raises(InvalidArgumentError, match="the environment: url is missing"):
         Configuration.from_environment({})
+    with pytest.raises(InvalidArgumentError, match="A2A_AGENT_KEY: not known; there are A2A_AGENT_ALLOW_ORIGINS, A2A"):
+        Configuration.from_environment({"A2A_AGENT_URL": "https://x", "A2A_AGENT_KEY": "k"})

@@ -14,6 +14,15 @@ from a2a_grpc.wire.headers import SUPPORTED_VERSION
 
 _MAX_BYTES: Final = 256 * 1024
 _PREFIX: Final = "A2A_AGENT_"
+_SECRETS: Final = ("TOKEN", "API_KEY", "CLIENT_SECRET")
+_OTHERS: Final = (
+    *("CONFIG", "URL", "BINDING", "TENANT", "EXTENSIONS", "ALLOW_ORIGINS", "CA_FILE"),
+    *("CLIENT_ID", "TOKEN_URL", "SCOPES", "CERT_FILE", "KEY_FILE"),
+)
+VARIABLES: Final = frozenset(
+    f"{_PREFIX}{name}" for name in (*_OTHERS, *_SECRETS, *(f"{secret}_FILE" for secret in _SECRETS))
+)
+"""What `Configuration.from_environment` reads."""
 # What a list is in the environment: words between commas.
 _LISTS: Final = frozenset({"allow_origins", "extensions", "scopes"})
 
@@ -86,11 +95,12 @@ class Configuration:
         `environ` stands in for the environment of the process. Raises InvalidArgumentError.
         """
         given = os.environ if environ is None else environ
-        values = {
-            name.removeprefix(_PREFIX).lower(): value.strip()
-            for name, value in given.items()
-            if name.startswith(_PREFIX) and value.strip()
-        }
+        found = {name: value.strip() for name, value in given.items() if name.startswith(_PREFIX) and value.strip()}
+        if unknown := found.keys() - VARIABLES:
+            raise InvalidArgumentError(
+                f"{', '.join(sorted(unknown))}: not known; there are {', '.join(sorted(VARIABLES))}."
+            )
+        values = {name.removeprefix(_PREFIX).lower(): value for name, value in found.items()}
         if file := values.pop("config", None):
             if values:
                 raise InvalidArgumentError("A2A_AGENT_CONFIG stands alone: the file says all the rest.")
