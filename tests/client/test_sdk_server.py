@@ -1,4 +1,4 @@
-"""The client against a server of the official Python SDK, over gRPC and HTTP+JSON."""
+"""The client against a server of the official Python SDK, over each binding."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import uvicorn
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
-from a2a.server.routes import create_agent_card_routes, create_rest_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as sdk
 from starlette.applications import Starlette
@@ -33,6 +33,7 @@ from a2a_grpc.client import (
     VersionNotSupportedError,
     message,
 )
+from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.pb import a2a_pb2
 from tests.client.peers import card, relay
 from tests.support.waiting import wait_until
@@ -87,17 +88,24 @@ class Executor(AgentExecutor):
 
 @asynccontextmanager
 async def sdk_server() -> AsyncIterator[str]:
-    """The base URL of an SDK server that offers gRPC, then HTTP+JSON."""
+    """The base URL of an SDK server that offers gRPC, then HTTP+JSON, then JSON-RPC."""
     grpc_server = grpc.aio.server()
     port = grpc_server.add_insecure_port("127.0.0.1:0")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        offered = card(("GRPC", "1.0", f"127.0.0.1:{port}"), ("HTTP+JSON", "1.0", url))
+        offered = card(
+            ("GRPC", "1.0", f"127.0.0.1:{port}"), ("HTTP+JSON", "1.0", url), ("JSONRPC", "1.0", f"{url}/rpc")
+        )
         agent = sdk.AgentCard.FromString(offered.SerializeToString())
         handler = DefaultRequestHandler(Executor(), InMemoryTaskStore(), agent)
         sdk_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), grpc_server)  # type: ignore[no-untyped-call]
         await grpc_server.start()
-        app = Starlette(routes=[*create_agent_card_routes(agent), *create_rest_routes(handler)])
+        routes = [
+            *create_agent_card_routes(agent),
+            *create_jsonrpc_routes(handler, "/rpc"),
+            *create_rest_routes(handler),
+        ]
+        app = Starlette(routes=routes)
         http_server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
         serving = asyncio.create_task(http_server.serve([listener]))
         try:
@@ -109,7 +117,7 @@ async def sdk_server() -> AsyncIterator[str]:
             await grpc_server.stop(None)
 
 
-@pytest.fixture(params=["GRPC", "HTTP+JSON"])
+@pytest.fixture(params=BINDINGS)
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[A2AClient]:
     async with sdk_server() as url, await A2AClient.connect(url, bindings=[request.param]) as client:
         assert client.interface.protocol_binding == request.param
@@ -190,17 +198,16 @@ async def test_a_session_with_an_agent_of_the_sdk(client: A2AClient) -> None:
     assert list(sent.reference_task_ids) == [asked.task_id]
 
 
-@pytest.mark.parametrize("binding", ["GRPC", "HTTP+JSON"])
+@pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_run_of_an_agent_of_the_sdk_survives_cuts(binding: str) -> None:
     """B111: it numbers no events, so it is never sent a message twice; its task is looked for again."""
-    async with sdk_server() as url, CardResolver() as resolver:
-        known = await resolver.resolve(url)
-        address = next(one.url for one in known.supported_interfaces if one.protocol_binding == binding)
+    async with sdk_server() as base, CardResolver() as resolver:
+        known = await resolver.resolve(base)
+        url = next(one.url for one in known.supported_interfaces if one.protocol_binding == binding)
+        address = url.removeprefix("http://").removesuffix("/rpc")
         async with (
-            relay(address.removeprefix("http://")) as between,
-            await RemoteAgent.connect(
-                card((binding, "1.0", between.address if binding == "GRPC" else f"http://{between.address}"))
-            ) as agent,
+            relay(address) as between,
+            await RemoteAgent.connect(card((binding, "1.0", url.replace(address, between.address)))) as agent,
         ):
             cuts = 0
             async for update in agent.run_stream("slow 24"):

@@ -48,7 +48,7 @@ class GrpcTransport:
     ) -> None:
         self._target = address.target
         self._connect_timeout = options.connect_timeout
-        self._metadata = tuple(options.parameters.items())
+        self._parameters = options.parameters
         # Streams of gRPC have no event ids: the numbers come by an extension, for those who ask (4.6).
         extensions = parse_extensions(options.parameters.get(A2A_EXTENSIONS, ""))
         self._number = get_sequence if EVENT_SEQUENCE in extensions else take_sequence
@@ -87,8 +87,8 @@ class GrpcTransport:
         access: Access = NO_ACCESS,
     ) -> R:
         await self.open()
-        metadata = self._metadata + _metadata(access)
-        call: Any = getattr(self._stub, method)(request, timeout=timeout, metadata=metadata)
+        metadata = {**self._parameters, **_metadata(access)}
+        call: Any = getattr(self._stub, method)(request, timeout=timeout, metadata=tuple(metadata.items()))
         try:
             response: R = await call
         except grpc.aio.AioRpcError as error:
@@ -100,7 +100,7 @@ class GrpcTransport:
     async def stream(
         self, method: str, request: Message, parameters: Mapping[str, str], *, access: Access = NO_ACCESS
     ) -> AsyncGenerator[Numbered, None]:
-        metadata = {**self._of_streams, **parameters, **dict(_metadata(access))}
+        metadata = {**self._of_streams, **parameters, **_metadata(access)}
         async with aclosing(self._responses(method, request, metadata)) as responses:
             async for response in responses:
                 yield Numbered(self._number(response), response)
@@ -163,13 +163,10 @@ def _certificates(options: Options) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(roots, *own)
 
 
-def _metadata(access: Access) -> tuple[tuple[str, str], ...]:
+def _metadata(access: Access) -> dict[str, str]:
     """A key is metadata of its name, wherever it stands over HTTP."""
-    return tuple(
-        (header_name(name), value)
-        for place in (access.headers, access.query, access.cookies)
-        for name, value in place.items()
-    )
+    places = (access.headers, access.query, access.cookies)
+    return {header_name(name): value for place in places for name, value in place.items()}
 
 
 def _channel_options(options: Options) -> list[tuple[str, Any]]:
