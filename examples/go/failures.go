@@ -35,7 +35,7 @@ func describe(err error) string {
 	return strings.Join(said, " ")
 }
 
-// retried makes a call again while the service is UNAVAILABLE.
+// retried makes a call again while the service is UNAVAILABLE or the caller too fast.
 //
 // A message that is sent again under its message id starts nothing a second time, so that this is safe for SendMessage too.
 func retried[T any](ctx context.Context, call func() (T, error)) (T, error) {
@@ -58,12 +58,15 @@ type patience struct{ failures int }
 // itself, one too many, or the end of ctx.
 func (p *patience) wait(ctx context.Context, err error) error {
 	p.failures++
-	if status.Code(err) != codes.Unavailable || p.failures == attempts {
+	asked := retryDelay(err)
+	// A limit that is reached passes by itself where the service says when.
+	passes := status.Code(err) == codes.Unavailable || status.Code(err) == codes.ResourceExhausted && asked > 0
+	if !passes || p.failures == attempts {
 		return err
 	}
 	longest := firstWait << p.failures
-	pause := max(longest/4+rand.N(longest/2), retryDelay(err))
-	log.Printf("UNAVAILABLE, once more in %v", pause.Round(time.Millisecond))
+	pause := max(longest/4+rand.N(longest/2), asked)
+	log.Printf("%v, once more in %v", code.Code(status.Code(err)), pause.Round(time.Millisecond))
 	select {
 	case <-ctx.Done():
 		return err

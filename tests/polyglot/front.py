@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import grpc
 from google.protobuf.any_pb2 import Any
@@ -16,12 +16,14 @@ _STREAM = "/lf.a2a.v1.A2AService/SendStreamingMessage"
 
 
 class Front:
-    """Answers the first `refusals` calls of SendMessage with UNAVAILABLE and a RetryInfo of `wait` seconds.
+    """Answers the first calls of SendMessage with the codes of `refusals` and a RetryInfo of `wait` seconds.
 
     Cuts every connection, with a reset, when the first `cuts` calls of SendStreamingMessage have brought two events.
     """
 
-    def __init__(self, upstream: str, *, refusals: int = 0, wait: float = 0.0, cuts: int = 0) -> None:
+    def __init__(
+        self, upstream: str, *, refusals: Sequence[grpc.StatusCode] = (), wait: float = 0.0, cuts: int = 0
+    ) -> None:
         self._upstream = upstream
         self._refusals = refusals
         self._wait = wait
@@ -59,8 +61,8 @@ class Front:
         cut = False
         if details.method == _SEND:
             self.sent.append((time.monotonic(), a2a_pb2.SendMessageRequest.FromString(request)))
-            if len(self.sent) <= self._refusals:
-                await self._refuse(context)
+            if len(self.sent) <= len(self._refusals):
+                await self._refuse(context, self._refusals[len(self.sent) - 1])
         elif details.method == _STREAM:
             number = next((str(value) for key, value in metadata if key == "last-event-id"), None)
             self.streamed.append((a2a_pb2.SendMessageRequest.FromString(request), number))
@@ -81,15 +83,13 @@ class Front:
         finally:
             upstream.cancel()
 
-    async def _refuse(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+    async def _refuse(self, context: grpc.aio.ServicerContext[bytes, bytes], code: grpc.StatusCode) -> None:
         info = error_details_pb2.RetryInfo()
         info.retry_delay.FromMilliseconds(round(self._wait * 1000))
         detail = Any()
         detail.Pack(info)
-        status = status_pb2.Status(code=code_pb2.UNAVAILABLE, message="Not now.", details=[detail])
-        await context.abort(
-            grpc.StatusCode.UNAVAILABLE, status.message, trailing_metadata=((_DETAILS, status.SerializeToString()),)
-        )
+        status = status_pb2.Status(code=code_pb2.Code.Value(code.name), message="Not now.", details=[detail])
+        await context.abort(code, status.message, trailing_metadata=((_DETAILS, status.SerializeToString()),))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carries the bytes of one connection between its caller and the gRPC server."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import grpc
 import pytest
 
 from tests.docs.documents import ROOT, blocks
@@ -107,10 +108,11 @@ async def behind(front: Front, grpc_port: int) -> AsyncIterator[Replica]:
         await front.close()
 
 
-async def test_unavailable_is_tried_again_with_the_same_message_when_the_service_says(program: Program) -> None:
+async def test_a_call_is_made_again_with_the_same_message_when_the_service_says(program: Program) -> None:
     """B101: the work is done once, since every attempt carries the message id of the first one."""
     [port] = free_ports(1)
-    front = Front(f"127.0.0.1:{port}", refusals=2, wait=1.5)
+    refusals = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+    front = Front(f"127.0.0.1:{port}", refusals=refusals, wait=1.5)
     async with behind(front, port) as service:
         status, said, trouble = await program.run(service.http_url)
 

@@ -17,7 +17,7 @@ export function describe(error: unknown): string {
 }
 
 /**
- * Makes a call again while the service is UNAVAILABLE or out of reach.
+ * Makes a call again while the service is UNAVAILABLE or out of reach, or the caller too fast.
  *
  * A message that is sent again under its message id starts nothing a second time, so that this is safe for sendMessage too.
  */
@@ -59,7 +59,9 @@ export class Patience {
 /** Whether the same call may succeed later. Connect calls a connection that was cut canceled or aborted, without details. */
 function passes(failure: ConnectError): boolean {
   const cut = [Code.Canceled, Code.Aborted].includes(failure.code) && failure.details.length === 0;
-  return cut || failure.code === Code.Unavailable;
+  // A limit that is reached passes by itself where the service says when.
+  const limited = failure.code === Code.ResourceExhausted && retryDelay(failure) > 0;
+  return cut || limited || failure.code === Code.Unavailable;
 }
 
 /** How many milliseconds the service asks to wait. */

@@ -33,7 +33,7 @@ final class Failures {
     }
 
     /**
-     * Makes a call again while the service is UNAVAILABLE.
+     * Makes a call again while the service is UNAVAILABLE or the caller too fast.
      *
      * <p>A message that is sent again under its message id starts nothing a second time, so that this is safe for
      * sendMessage too.
@@ -59,13 +59,18 @@ final class Failures {
          */
         void await(StatusRuntimeException failure) throws InterruptedException {
             failures++;
-            if (failure.getStatus().getCode() != Status.Code.UNAVAILABLE || failures == ATTEMPTS) {
+            Status.Code code = failure.getStatus().getCode();
+            long asked = retryDelayMs(failure);
+            // A limit that is reached passes by itself where the service says when.
+            boolean passes =
+                    code == Status.Code.UNAVAILABLE || (code == Status.Code.RESOURCE_EXHAUSTED && asked > 0);
+            if (!passes || failures == ATTEMPTS) {
                 throw failure;
             }
             long longest = FIRST_WAIT_MS << failures;
             long jittered = ThreadLocalRandom.current().nextLong(longest / 4, longest * 3 / 4);
-            long pause = Math.max(jittered, retryDelayMs(failure));
-            System.err.printf("UNAVAILABLE, once more in %d ms%n", pause);
+            long pause = Math.max(jittered, asked);
+            System.err.printf("%s, once more in %d ms%n", code, pause);
             Thread.sleep(pause);
         }
 
