@@ -47,16 +47,12 @@ async def find(turn: Turn) -> None:
 
 
 async def judged(turn: Turn, judge: RemoteAgent, order: dict[str, Any]) -> Result:
-    """What the judge says at the end, its progress passed on. It judges once, whichever agent is started again."""
-    if turn.restored is None:
-        begun = await judge.start(message("Judge these.", data=order, message_id=f"judge-{turn.task_id}"))
-        if isinstance(begun, Reply):
-            return begun
-        await turn.checkpoint(begun.to_token().encode())
-        token = begun.to_token()
-    else:
-        token = turn.restored.decode()
-    async for update in judge.resume(token):
+    """What the judge says at the end, its progress passed on."""
+    # Should this turn begin anew, it sends the same message: the judge knows its id, and does not judge twice.
+    begun = await judge.start(message("Judge these.", data=order, message_id=f"judge-{turn.task_id}"))
+    if isinstance(begun, Reply):
+        return begun
+    async for update in judge.resume(begun):
         if isinstance(update, StatusUpdate) and update.text:
             await turn.working(f"judge: {update.text}")
         elif isinstance(update, ArtifactChunk):
