@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "card": Command(f"{_CLIENT}.card", "card", "print what an agent says about itself"),
     "send": Command(f"{_CLIENT}.send", "send", "send a message and print the answer"),
     "task": Command(f"{_CLIENT}.task", "task", "get, list, cancel and follow your tasks"),
+    "chat": Command(f"{_CLIENT}.chat.command", "chat", "talk with an agent"),
     "tasks": Command(_ADMIN, "tasks", "for operators: the tasks of all callers"),
     "dead-letters": Command(_ADMIN, "dead_letters", "for operators: turns that were given up"),
     "replicas": Command(_ADMIN, "replicas", "for operators: the replicas that share the store"),

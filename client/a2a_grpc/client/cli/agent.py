@@ -48,21 +48,21 @@ def reference(said: str) -> str | Path:
 
 
 @asynccontextmanager
-async def connected(run: Invocation, said: str | None = None) -> AsyncIterator[A2AClient]:
-    """A client of the agent that the arguments name (or `said` does), with their credentials.
+async def connected(run: Invocation) -> AsyncIterator[A2AClient]:
+    """A client of the agent that the arguments name, with their credentials.
 
     The card is fetched without credentials and without service parameters: they are for the agent's interfaces.
     """
-    client = await connect(run, said)
+    client = await connect(run)
     async with client:
         run.debug(f"connected to {client.interface.protocol_binding} at {client.interface.url}")
         yield client
 
 
-async def connect(run: Invocation, said: str | None = None) -> A2AClient:
-    """See `connected`; the client is the caller's to close."""
+async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
+    """See `connected`; the client is the caller's to close. `patience`: see `A2AClient.connect`."""
     args = run.args
-    target = reference(said or agent_of(run))
+    target = reference(agent_of(run))
     warn_if_insecure(run)
     async with card_resolver(run) as resolver:
         return await A2AClient.connect(
@@ -70,6 +70,7 @@ async def connect(run: Invocation, said: str | None = None) -> A2AClient:
             headers=headers(run),
             extensions=args.extension,
             bindings=await _bindings(target, args.transport, resolver),
+            patience=patience,
             ca_file=args.ca_file,
             resolver=resolver,
             credentials=credentials(run),

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import inspect
 import os
 import shlex
 import sys
@@ -116,20 +117,32 @@ class Invocation:
             return f'{self.command("send", "--context-id", seen.context_id)} "MESSAGE"' if seen.context_id else ""
         return self.command("task get", seen.task_id, "--wait")
 
+    def forget(self) -> None:
+        """There is no task any more that could be gone on with."""
+        self.seen = Seen()
+
+    def has_credentials(self) -> bool:
+        """Whether the agent is shown any."""
+        return bool(getattr(self.args, "bearer", None) or getattr(self.args, "api_key", None))
+
+    def streaming_printer(self) -> Printer:
+        """The form of output that the arguments ask for, for events as they come."""
+        return printer_for(self.args, sys.stdout, lines=True)
+
     def _secrets(self) -> list[str]:
         given = [getattr(self.args, "bearer", None), getattr(self.args, "api_key", None)]
         given += [value for _, value in getattr(self.args, "svc_param", None) or []]
         return sorted((one for one in given if one and len(one) >= _MIN_SECRET), key=len, reverse=True)
 
 
-Action = Callable[[Invocation], Coroutine[Any, Any, int]]
+Action = Callable[[Invocation], Coroutine[Any, Any, int] | int]
 Build = Callable[[Settings], argparse.ArgumentParser]
 
 
 def run(build: Build, argv: Sequence[str]) -> int:
     """Run the command that `build` describes, and return the exit code.
 
-    The parser that `build` makes has a default `action`: the coroutine function that does the work.
+    The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
     as_json = _wants_json(argv)
     try:
@@ -142,7 +155,7 @@ def run(build: Build, argv: Sequence[str]) -> int:
         options.resolve(args, settings)
     except CommandError as error:
         return _report(failure_of(error), as_json=as_json)
-    invocation = Invocation(args, settings, printer_for(args, sys.stdout))
+    invocation = Invocation(args, settings, printer_for(args, sys.stdout, lines=getattr(args, "stream", False)))
     for warning in settings.warnings:
         invocation.say(warning)
     return _ended(invocation)
@@ -151,10 +164,11 @@ def run(build: Build, argv: Sequence[str]) -> int:
 def _ended(invocation: Invocation) -> int:
     args = invocation.args
     try:
-        return asyncio.run(_limited(invocation))
+        if inspect.iscoroutinefunction(args.action):
+            return asyncio.run(_limited(invocation))
+        code: int = args.action(invocation)
     except (A2AError, CommandError) as error:
-        shown = bool(getattr(args, "bearer", None) or getattr(args, "api_key", None))
-        failure = failure_of(error, hint=_hint(error, invocation), credentials=shown)
+        failure = failure_of(error, hint=_hint(error, invocation), credentials=invocation.has_credentials())
         hidden = Failure(
             failure.code, invocation.hide(failure.message), invocation.hide(failure.hint), failure.a2a_code
         )
@@ -169,6 +183,7 @@ def _ended(invocation: Invocation) -> int:
         return INTERRUPTED
     except OSError as error:
         return _report(Failure(INTERNAL, f"{error.strerror or error}."), as_json=args.output == "json")
+    return code
 
 
 async def _limited(invocation: Invocation) -> int:

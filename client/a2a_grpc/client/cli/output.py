@@ -40,10 +40,10 @@ class JsonPrinter:
         """Nothing: the identifiers are in the messages."""
 
 
-def printer_for(args: argparse.Namespace, out: TextIO) -> Printer:
-    """The form of output that the arguments ask for."""
+def printer_for(args: argparse.Namespace, out: TextIO, *, lines: bool) -> Printer:
+    """The form of output that the arguments ask for; `lines`: an object for each event."""
     if args.output == "json":
-        return JsonPrinter(out, lines=getattr(args, "stream", False))
+        return JsonPrinter(out, lines=lines)
     return TextPrinter(out, verbose=args.verbose, history=getattr(args, "history", None) is not None)
 
 

@@ -175,10 +175,8 @@ class TextPrinter:
                 case "data":
                     value = protojson.to_dict(part)["data"]
                     self._block("Data", json.dumps(value, ensure_ascii=False, indent=2))
-                case "raw":
-                    self._field("File", f"{_file(part)}, {len(part.raw)} bytes")
-                case "url":
-                    self._field("File", f"{_file(part)} at {part.url}")
+                case "raw" | "url":
+                    self._field("File", file_words(part))
                 case _:
                     self._field("Part", "empty")
             if self._verbose and part.media_type and part.WhichOneof("content") in ("text", "data"):
@@ -229,8 +227,10 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _file(part: a2a_pb2.Part) -> str:
-    return f"{part.filename or '(no name)'}, {part.media_type or 'application/octet-stream'}"
+def file_words(part: a2a_pb2.Part) -> str:
+    """Name, media type, and size or address of a file."""
+    size = f"at {part.url}" if part.HasField("url") else f"{len(part.raw)} bytes"
+    return f"{part.filename or '(no name)'}, {part.media_type or 'application/octet-stream'}, {size}"
 
 
 def _scheme(scheme: a2a_pb2.SecurityScheme) -> str:
