@@ -69,6 +69,8 @@ class Authorization:
         """Seconds that tokens are said to hold."""
         self.renews = False
         """Whether refresh tokens are given."""
+        self.too_fast = 0
+        """How many times more a device is told to ask less often."""
         self.refusal: tuple[int, bytes] | None = None
         """What is answered instead, whatever is asked."""
         self.asked: list[dict[str, str]] = []
@@ -166,7 +168,8 @@ def _server(of: Authorization) -> Any:
             return of.users.get(user_code)
 
         def should_slow_down(self, _credential: Any) -> bool:
-            return False
+            of.too_fast -= 1
+            return of.too_fast >= 0
 
     class Refresh(Refreshing):  # type: ignore[misc]
         TOKEN_ENDPOINT_AUTH_METHODS = ("client_secret_basic", "none")

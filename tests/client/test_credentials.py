@@ -9,8 +9,10 @@ import asyncio
 import hashlib
 import logging
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -33,6 +35,7 @@ from a2a_grpc.client import (
     UnavailableError,
     message,
 )
+from a2a_grpc.client.credentials.endpoint import token_in
 from a2a_grpc.client.interfaces import BINDINGS, GRPC
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
@@ -354,6 +357,28 @@ async def test_a_token_is_renewed_before_its_time_is_over(auth: Authorization) -
     assert {shown["authorization"] for shown in agent.shown} == {f"Bearer {token}" for token in auth.given}
 
 
+@pytest.mark.parametrize(("lives", "used"), [(10, 9.0), ("10", 9.0), (600, 570.0), (None, float("inf"))])
+def test_for_how_long_a_token_is_used(lives: object, used: float) -> None:
+    """Up to the last tenth of its life, or its last 30 s; without an end, until it is refused."""
+    answer = {"access_token": "a", "token_type": "bearer", "expires_in": lives}
+    assert token_in(answer, "https://auth").fresh_until == pytest.approx(time.monotonic() + used, abs=1)
+
+
+async def test_while_no_other_can_be_had_a_token_is_used_to_its_end(auth: Authorization) -> None:
+    """What is kept in reserve is for this."""
+    auth.lives = 10
+    async with trusting_agent(auth, GRPC, ClientCredentials("machine", SECRET)) as (client, agent):
+        await client.get_task(GET)
+        [kept] = client._authenticator._uses[0].credentials._tokens.values()  # type: ignore[attr-defined]
+        kept._token = replace(kept._token, fresh_until=time.monotonic())
+        auth.refusal = 503, b""
+        await client.get_task(GET)
+        kept._token = replace(kept._token, holds_until=time.monotonic())
+        with pytest.raises(UnavailableError, match="cannot answer now"):
+            await client.get_task(GET)
+    assert len(agent.shown) == 2
+
+
 async def test_a_refresh_token_that_is_over_leads_to_a_new_grant(auth: Authorization) -> None:
     auth.renews = True
     async with trusting_agent(auth, GRPC, ClientCredentials("machine", SECRET)) as (client, _):
@@ -494,6 +519,26 @@ async def test_a_token_of_a_person_is_renewed_without_the_person(auth: Authoriza
         auth.given.clear()
         await client.get_task(GET)
     assert len(told) == 1 and auth.grants == ["device_code", "refresh_token"]
+
+
+async def test_a_device_that_asks_too_often_or_in_vain_asks_again_later(
+    auth: Authorization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RFC 8628, 3.5: 5 s more between two requests after a slow_down, which are 0.3 s here."""
+    monkeypatch.setattr("a2a_grpc.client.credentials.oauth._SLOWER", 0.3)
+    told: list[DeviceCode] = []
+    auth.too_fast = 1
+    credentials = DeviceFlow("screen", told.append)
+    async with trusting_agent(auth, GRPC, credentials, oauth(auth, "device_code")) as (client, _):
+        began = time.monotonic()
+        call = asyncio.create_task(client.get_task(GET))
+        await wait_until(lambda: auth.grants, "it was told to slow down")
+        auth.refusal = 503, b""
+        await wait_until(lambda: len(auth.grants) > 1, "it asks again")
+        assert time.monotonic() - began >= 0.05 + 0.35
+        auth.refusal = None
+        auth.users[told[0].user_code] = ("alice", True)
+        await call
 
 
 async def test_a_person_who_says_no(auth: Authorization) -> None:

@@ -139,6 +139,13 @@ async def test_a_card_that_names_nothing_but_others_is_refused_with_what_it_name
                     await client.send_message(SEND)
 
 
+async def test_one_origin_may_be_given_as_it_is() -> None:
+    """And is not taken for its letters, of which the star would allow everything."""
+    async with site((HTTP_JSON, "1.0", "http://other.invalid/a2a")) as peer:
+        with pytest.raises(CardError, match=r"names http://other\.invalid/a2a"):
+            await A2AClient.connect(f"{peer.url}/agents/1", allow_origins="https://*")
+
+
 async def test_a_card_that_the_caller_has_is_believed() -> None:
     """Only who fetches a card may be given one by somebody else."""
     with pytest.raises(NotConnectedError, match=r"other\.invalid"):

@@ -25,7 +25,7 @@ from a2a_grpc.client import (
     UnsupportedOperationError,
     message,
 )
-from a2a_grpc.client.interfaces import BINDINGS
+from a2a_grpc.client.interfaces import BINDINGS, GRPC, HTTP_JSON, JSONRPC
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE, set_sequence
 from tests.client.peers import (
@@ -226,6 +226,7 @@ async def test_a_stream_goes_on_at_another_replica_when_its_own_is_killed() -> N
     assert ticks(seen) == numbers(12)
 
 
+@pytest.mark.parametrize("binding", [GRPC, HTTP_JSON, pytest.param(JSONRPC, marks=pytest.mark.slow)])
 async def test_a_stream_goes_on_when_the_turn_moves_to_another_replica(binding: str) -> None:
     """B005: SIGKILL of the replica that does the work; the second attempt is part of the same stream."""
     async with replicas(A2A_LEASE_TTL="1") as (first, second):
@@ -590,6 +591,7 @@ async def test_news_give_new_patience(binding: str) -> None:
     assert agent.at[-1] - agent.at[0] > 0.5
 
 
+@pytest.mark.parametrize("binding", [GRPC, HTTP_JSON, pytest.param(JSONRPC, marks=pytest.mark.slow)])
 async def test_a_stream_that_is_idle_is_not_given_up(binding: str) -> None:
     """What cuts it each time, as some balancers do, is no failure of the agent: it stood meanwhile."""
     idle: list[Answer] = [(2, task_event(WORKING)), 1.1, CUT]

@@ -126,6 +126,8 @@ class A2AClient:
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
         met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
         """
+        # A text would be taken for its letters, and one of them may be a star.
+        allow_origins = (allow_origins,) if isinstance(allow_origins, str) else allow_origins
         if isinstance(target, Configuration):
             credentials = target.credentials if credentials is None else credentials
             headers = {**target.headers, **(headers or {})}

@@ -63,8 +63,6 @@ class Origins:
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         """Raises InvalidArgumentError for what is no origin."""
-        if isinstance(allowed, str):
-            allowed = (allowed,)
         origins = tuple(allowed)
         self._anything = ANY in origins
         self._allowed = tuple(_origin(text) for text in origins if text != ANY)

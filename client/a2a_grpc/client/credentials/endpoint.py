@@ -23,16 +23,22 @@ _EARLY_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token, until when it holds (by time.monotonic), and what renews it."""
+    """An access token, until when it is used and until when it holds (by time.monotonic), and what renews it."""
 
     value: str = field(repr=False)
     fresh_until: float
+    holds_until: float
     refresh: str = field(default="", repr=False)
 
     @property
     def fresh(self) -> bool:
         """Whether it can be used without asking for another."""
         return time.monotonic() < self.fresh_until
+
+    @property
+    def holds(self) -> bool:
+        """Whether it can be used where there is no other."""
+        return time.monotonic() < self.holds_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +88,17 @@ def token_in(answer: Mapping[str, Any], url: str, refresh: str = "") -> Token:
     value, kind, lives = answer.get("access_token"), answer.get("token_type", ""), answer.get("expires_in")
     if not isinstance(value, str) or not value or str(kind).lower() != "bearer":
         raise CredentialsError(f"{_site(url)} has answered without a bearer token.")
-    until = float("inf")
+    seconds = float("inf")
     if isinstance(lives, int | float | str) and str(lives).replace(".", "", 1).isdigit():
         seconds = float(lives)
-        until = time.monotonic() + seconds - min(_EARLY_SECONDS, seconds / 10)
+    holds_until = time.monotonic() + seconds
     renewing = answer.get("refresh_token")
-    return Token(value, until, renewing if isinstance(renewing, str) else refresh)
+    return Token(
+        value,
+        holds_until - min(_EARLY_SECONDS, seconds / 10),
+        holds_until,
+        renewing if isinstance(renewing, str) else refresh,
+    )
 
 
 def check(url: str) -> str:

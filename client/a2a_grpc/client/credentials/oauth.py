@@ -12,7 +12,7 @@ from a2a_grpc.client.credentials.base import Access, Credentials, Surroundings, 
 from a2a_grpc.client.credentials.endpoint import Client, Token, TokenRefusedError, ask, check, describe, token_in
 from a2a_grpc.client.credentials.fixed import bearer, takes_bearer
 from a2a_grpc.client.errors import CredentialsError
-from a2a_grpc.wire.errors import excerpt
+from a2a_grpc.wire.errors import UnavailableError, excerpt
 
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _DEFAULT_INTERVAL: Final = 5.0
@@ -176,6 +176,8 @@ class DeviceFlow(OAuth):
                     interval += _SLOWER
                 elif error.code != "authorization_pending":
                     raise
+            except UnavailableError:
+                pass  # the person is still at it
         raise CredentialsError("Nobody has signed in in time.")
 
 
@@ -190,15 +192,22 @@ class _OneToken:
     async def get(self, refused: str = "") -> str:
         """The token; another one where the agent has refused it, in this Authorization header."""
         token = self._token
-        if token is not None and token.fresh and bearer(token.value).headers["authorization"] != refused:
-            return token.value
+        was_refused = token is not None and bearer(token.value).headers["authorization"] == refused
+        usable = None if was_refused else token
+        if usable is not None and usable.fresh:
+            return usable.value
         fetching = self._fetching
         if fetching is None or fetching.done() or fetching.get_loop() is not asyncio.get_running_loop():
             fetching = self._fetching = asyncio.create_task(self._renew(token))
             # Where all who waited have left, nobody else looks at its failure.
             fetching.add_done_callback(lambda task: task.cancelled() or task.exception())
-        # Who stops waiting takes nothing away from the others, nor from a person who is signing in.
-        return (await asyncio.shield(fetching)).value
+        try:
+            # Who stops waiting takes nothing away from the others, nor from a person who is signing in.
+            return (await asyncio.shield(fetching)).value
+        except UnavailableError:
+            if usable is None or not usable.holds:
+                raise
+            return usable.value
 
     async def _renew(self, old: Token | None) -> Token:
         self._token = await self._fetch(old)
