@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "card": Command(f"{_CLIENT}.card", "card", "print what an agent says about itself"),
     "send": Command(f"{_CLIENT}.send", "send", "send a message and print the answer"),
     "task": Command(f"{_CLIENT}.task", "task", "get, list, cancel and follow your tasks"),
+    "discover": Command(f"{_CLIENT}.discover", "discover", "print which agents there are"),
     "chat": Command(f"{_CLIENT}.chat.command", "chat", "talk with an agent"),
     "tasks": Command(_ADMIN, "tasks", "for operators: the tasks of all callers"),
     "dead-letters": Command(_ADMIN, "dead_letters", "for operators: turns that were given up"),
@@ -41,7 +42,7 @@ COMMANDS: Final = {
 
 # The settings of the service are `config`. Those of the commands that call agents stand where the a2a-cli specification
 # has them.
-_CONFIG_SHOW: Final = Command(f"{_CLIENT}.config", "show", "print the settings of card, send and task")
+_CONFIG_SHOW: Final = Command(f"{_CLIENT}.config", "show", "print the settings of the commands that call agents")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

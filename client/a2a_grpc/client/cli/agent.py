@@ -16,14 +16,17 @@ from a2a_grpc.client.client import A2AClient
 from a2a_grpc.client.credentials import ApiKey, BearerToken, ClientCertificate, Credentials
 from a2a_grpc.client.errors import CardError
 from a2a_grpc.client.interfaces import BINDINGS, usable
+from a2a_grpc.client.registry import Registry
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import excerpt
+from a2a_grpc.wire.errors import RouteNotFoundError, excerpt
 from a2a_grpc.wire.headers import A2A_VERSION, SUPPORTED_VERSION
 
 if TYPE_CHECKING:
     from a2a_grpc.client.verifying import CardVerifier
 
 _SCHEMES: Final = ("http://", "https://", "grpc://", "grpcs://")
+REGISTERED: Final = "registry:"
+"""What the name of an agent in a registry begins with."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]+)?(/.*)?")
 
 
@@ -53,8 +56,7 @@ async def connected(run: Invocation) -> AsyncIterator[A2AClient]:
 
     The card is fetched without credentials and without service parameters: they are for the agent's interfaces.
     """
-    client = await connect(run)
-    async with client:
+    async with await connect(run) as client:
         run.debug(f"connected to {client.interface.protocol_binding} at {client.interface.url}")
         yield client
 
@@ -62,7 +64,7 @@ async def connected(run: Invocation) -> AsyncIterator[A2AClient]:
 async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
     """See `connected`; the client is the caller's to close. `patience`: see `A2AClient.connect`."""
     args = run.args
-    target = reference(agent_of(run))
+    target = await resolved(run)
     warn_if_insecure(run)
     async with card_resolver(run) as resolver:
         return await A2AClient.connect(
@@ -76,6 +78,32 @@ async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
             credentials=credentials(run),
             allow_origins=args.allow_origin,
         )
+
+
+async def resolved(run: Invocation) -> str | Path | a2a_pb2.AgentCard:
+    """Where the agent that the arguments name is, or its card, where a registry has that."""
+    said = agent_of(run)
+    if not said.startswith(REGISTERED):
+        return reference(said)
+    async with await registry(run) as found:
+        try:
+            agent = await found.get(said.removeprefix(REGISTERED))
+        except RouteNotFoundError as error:
+            raise CommandError(CARD_NOT_FOUND, error.message) from error
+    return agent.card
+
+
+async def registry(run: Invocation) -> Registry:
+    """The registry that the arguments name; the caller closes it. It is not shown what is for agents."""
+    args = run.args
+    if args.registry is None:
+        raise CommandError(USAGE, "A registry is needed: --registry URL, or A2ACLI_REGISTRY.")
+    headers = {}
+    if args.registry_bearer:
+        headers["authorization"] = f"Bearer {args.registry_bearer}"
+    if args.registry_api_key:
+        headers["x-api-key"] = args.registry_api_key
+    return await Registry.connect(args.registry, headers=headers, ca_file=args.ca_file, certificate=_certificate(run))
 
 
 def agent_of(run: Invocation) -> str:
@@ -115,14 +143,18 @@ def warn_if_insecure(run: Invocation) -> None:
     args = run.args
     if args.insecure:
         run.say("WARNING: --insecure: TLS certificates are not verified, anybody may be at the other end.")
-        if args.bearer or args.api_key or args.svc_param:
+        if run.has_credentials() or getattr(args, "svc_param", None):
             run.say("WARNING: credentials are sent over a connection whose other end is not verified.")
 
 
-async def _bindings(target: str | Path, preferred: Sequence[str], resolver: CardResolver) -> Sequence[str]:
+async def _bindings(
+    target: str | Path | a2a_pb2.AgentCard, preferred: Sequence[str], resolver: CardResolver
+) -> Sequence[str]:
     """The bindings to connect by: the first of the preferred ones that the card has, or all (13.1)."""
     if not preferred:
         return BINDINGS
+    if isinstance(target, a2a_pb2.AgentCard):
+        return _first(target, preferred)
     if isinstance(target, Path):
         return _first(await asyncio.to_thread(read_card, target), preferred)
     if not is_web(target):

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from a2a_grpc.client.card import card_url, parse_card
 from a2a_grpc.client.cli import options
-from a2a_grpc.client.cli.agent import agent_of, card_resolver, connected, is_web, reference, warn_if_insecure
+from a2a_grpc.client.cli.agent import card_resolver, connected, is_web, resolved, warn_if_insecure
 from a2a_grpc.client.cli.failures import CARD_INVALID, CARD_NOT_FOUND, USAGE, CommandError
 from a2a_grpc.client.cli.invocation import Invocation, Parser, run
 from a2a_grpc.client.cli.settings import Settings
@@ -69,8 +69,12 @@ async def _get(run: Invocation) -> int:
 
 
 async def _public(run: Invocation, reporter: "_Reporter | None") -> a2a_pb2.AgentCard:
-    target = reference(agent_of(run))
+    target = await resolved(run)
     warn_if_insecure(run)
+    if isinstance(target, a2a_pb2.AgentCard):
+        if reporter is not None:
+            await reporter.verify(target)
+        return target
     if isinstance(target, Path):
         data = await asyncio.to_thread(target.read_bytes)
         found = parse_card(data, str(target))

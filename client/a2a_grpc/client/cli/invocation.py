@@ -123,14 +123,17 @@ class Invocation:
 
     def has_credentials(self) -> bool:
         """Whether the agent is shown any."""
-        return bool(getattr(self.args, "bearer", None) or getattr(self.args, "api_key", None))
+        names = ("bearer", "api_key", "client_cert", "registry_bearer", "registry_api_key")
+        return any(getattr(self.args, name, None) for name in names)
 
     def streaming_printer(self) -> Printer:
         """The form of output that the arguments ask for, for events as they come."""
         return printer_for(self.args, sys.stdout, lines=True)
 
     def _secrets(self) -> list[str]:
-        given = [getattr(self.args, "bearer", None), getattr(self.args, "api_key", None)]
+        given = [
+            getattr(self.args, name, None) for name in ("bearer", "api_key", "registry_bearer", "registry_api_key")
+        ]
         given += [value for _, value in getattr(self.args, "svc_param", None) or []]
         return sorted((one for one in given if one and len(one) >= _MIN_SECRET), key=len, reverse=True)
 

@@ -130,7 +130,27 @@ _ALL: Final = (
         name="agent-card",
         short="-a",
         metavar="REF",
-        help="the agent: a host, the URL of its base or of its card, the file of its card, or grpc://host:port",
+        help="the agent: a host, the URL of its base or of its card, the file of its card, registry:ID, or grpc://host:port",
+        shown="none",
+    ),
+    Option(
+        name="registry",
+        metavar="URL",
+        help="the registry in which agents are searched, and registry:ID is looked up",
+        shown="none",
+    ),
+    Option(
+        name="registry-bearer",
+        metavar="TOKEN",
+        secret=True,
+        help="a bearer token for the registry; see --bearer",
+        shown="none",
+    ),
+    Option(
+        name="registry-api-key",
+        metavar="KEY",
+        secret=True,
+        help="an API key for the registry; see --api-key",
         shown="none",
     ),
     Option(name="output", short="-o", metavar="text|json", read=output, default="text", help="the form of the output"),
@@ -270,8 +290,10 @@ _ALL: Final = (
 OPTIONS: Final = {option.name: option for option in _ALL}
 
 OUTPUT: Final = ("output", "stream", "verbose", "debug")
+REGISTRY: Final = ("registry", "registry-bearer", "registry-api-key")
 AGENT: Final = (
     "agent-card",
+    *REGISTRY,
     *OUTPUT,
     "timeout",
     "transport",

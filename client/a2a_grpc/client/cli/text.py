@@ -59,6 +59,10 @@ class TextPrinter:
         self._field(label, value)
         self._out.flush()
 
+    def gap(self) -> None:
+        """Part what comes from what was there, for the eye."""
+        self._out.write("\n")
+
     # -- cards ---------------------------------------------------------------------------------------------------------
 
     def _card(self, card: a2a_pb2.AgentCard) -> None:
