@@ -18,6 +18,7 @@ from a2a_grpc.client import (
     RemoteAgent,
     Reply,
     Session,
+    StatusUpdate,
     TaskNotFoundError,
     UnsupportedOperationError,
     message,
@@ -136,6 +137,22 @@ async def test_another_process_goes_on_with_the_conversation(agent: RemoteAgent,
     assert session.state == COMPLETED
     anew = await session.run("echo 3")
     assert isinstance(anew, Completed) and session.earlier_task_ids[-1] == asked.task_id
+
+
+async def test_a_question_that_was_answered_elsewhere_is_no_outcome(agent: RemoteAgent, elsewhere: RemoteAgent) -> None:
+    """Whoever was away is told of it, and then of what came after it."""
+    session = agent.session()
+    begun = await session.start("ask")
+    assert isinstance(begun, Continuation)
+    asked = await session.result()
+    assert isinstance(asked, InputRequired) and isinstance(await agent.result(begun), InputRequired)
+    await elsewhere.session(token=session.to_token()).run("Ada")
+
+    updates = [update async for update in agent.resume(begun)]
+
+    states = [update.state for update in updates if isinstance(update, StatusUpdate)]
+    assert INPUT_REQUIRED in states and states[-1] == COMPLETED and isinstance(updates[-1], Completed)
+    assert isinstance(await session.result(), Completed)
 
 
 async def test_a_background_run_belongs_to_the_conversation(agent: RemoteAgent) -> None:

@@ -53,6 +53,11 @@ class Run:
         self._message: a2a_pb2.Message | None = None
 
     @property
+    def waits(self) -> bool:
+        """The result is that the task waits for somebody."""
+        return self.over and self.state in INTERRUPTED
+
+    @property
     def state(self) -> a2a_pb2.TaskState | None:
         """The state that the task is in; None: nothing was heard of it."""
         return self._fold.state or None
@@ -128,7 +133,7 @@ class Runner:
     def send(self, request: a2a_pb2.SendMessageRequest, is_old: IsOld, timeout: float | None) -> tuple[Run, Updates]:
         """Send a message and follow what comes of it."""
         run = Run(self.target, is_old)
-        return run, self._updates(run, self.client.sending(request), timeout)
+        return run, self._updates(run, self.client.sending(request), timeout, is_replay=False)
 
     def resume(self, place: Continuation, timeout: float | None) -> tuple[Run, Updates]:
         """Follow a task from a place on."""
@@ -139,10 +144,10 @@ class Runner:
             return known and status.state == a2a_pb2.TASK_STATE_AUTH_REQUIRED
 
         run = Run(self.target, is_old, task_id=place.task_id, context_id=place.context_id, cursor=place.cursor)
-        return run, self._updates(run, self.client.following(place.task_id, place.cursor), timeout)
+        return run, self._updates(run, self.client.following(place.task_id, place.cursor), timeout, is_replay=True)
 
-    async def _updates(self, run: Run, events: NumberedEvents, timeout: float | None) -> Updates:
-        """The updates of a run and its result.
+    async def _updates(self, run: Run, events: NumberedEvents, timeout: float | None, *, is_replay: bool) -> Updates:
+        """The updates of a run and its result. A replay may tell of questions that were answered long ago.
 
         A task whose stream or polling breaks is looked for again where the client itself gives up at once: with agents
         that number no events, and with those that don't stream. Nothing is sent again here.
@@ -163,6 +168,8 @@ class Runner:
                         if update is not None:
                             retries.news()
                             yield update
+                        if is_replay and run.waits:
+                            run.over = await _by(deadline, self._is_at(run), run, timeout)
             except UnavailableError as error:
                 failure = error
             else:
@@ -175,6 +182,11 @@ class Runner:
                     failure.message, task_id=run.task_id, continuation=run.continuation()
                 ) from failure
             events = self.client.following(run.task_id, run.cursor)
+
+    async def _is_at(self, run: Run) -> bool:
+        """Whether the task still waits as the run knows it."""
+        task = await self.client.get_task(a2a_pb2.GetTaskRequest(id=run.task_id, history_length=0))
+        return task.status.state == run.state and time_of(task.status) == run.changed_at
 
 
 async def drained(updates: Updates) -> Result:
