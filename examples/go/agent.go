@@ -27,6 +27,12 @@ const (
 	maxAnswerBytes = 64 << 20
 )
 
+// agent is a client of the service, and the tenant that its card says calls are for.
+type agent struct {
+	a2a.A2AServiceClient
+	tenant string
+}
+
 // discover fetches the card of the agent at baseURL.
 func discover(ctx context.Context, baseURL string) (*a2a.AgentCard, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(baseURL, "/")+"/.well-known/agent-card.json", nil)

@@ -23,7 +23,7 @@ const (
 //
 // A stream that breaks is taken up behind its last event: the message is sent again under its id, which starts nothing a
 // second time, with the number of that event. There is no deadline, since a task may take its time.
-func follow(ctx context.Context, agent a2a.A2AServiceClient, message *a2a.Message) iter.Seq2[*a2a.StreamResponse, error] {
+func follow(ctx context.Context, called *agent, message *a2a.Message) iter.Seq2[*a2a.StreamResponse, error] {
 	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-extensions", eventSequence)
 	return func(yield func(*a2a.StreamResponse, error) bool) {
 		ctx, leave := context.WithCancel(ctx)
@@ -31,9 +31,9 @@ func follow(ctx context.Context, agent a2a.A2AServiceClient, message *a2a.Messag
 		var tries patience
 		var seen int64
 		for {
-			events, err := agent.SendStreamingMessage(
+			events, err := called.SendStreamingMessage(
 				metadata.AppendToOutgoingContext(ctx, lastEventID, strconv.FormatInt(seen, 10)),
-				&a2a.SendMessageRequest{Message: message},
+				&a2a.SendMessageRequest{Tenant: called.tenant, Message: message},
 			)
 			for err == nil {
 				var event *a2a.StreamResponse

@@ -49,9 +49,9 @@ func run(ctx context.Context, baseURL string) error {
 	defer channel.Close()
 	fmt.Printf("agent %s %s\n", card.GetName(), card.GetVersion())
 
-	agent := a2a.NewA2AServiceClient(channel)
-	for _, step := range []func(context.Context, a2a.A2AServiceClient) error{send, stream, cancelRunning, meetErrors} {
-		if err := step(ctx, agent); err != nil {
+	called := &agent{a2a.NewA2AServiceClient(channel), chosen.GetTenant()}
+	for _, step := range []func(context.Context, *agent) error{send, stream, cancelRunning, meetErrors} {
+		if err := step(ctx, called); err != nil {
 			return errors.New(describe(err))
 		}
 	}
@@ -59,12 +59,12 @@ func run(ctx context.Context, baseURL string) error {
 }
 
 // send waits for the outcome of a message.
-func send(ctx context.Context, agent a2a.A2AServiceClient) error {
+func send(ctx context.Context, called *agent) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// Made once: every attempt carries the same message id, so that the work is done once.
-	request := &a2a.SendMessageRequest{Message: message(text)}
-	answer, err := retried(ctx, func() (*a2a.SendMessageResponse, error) { return agent.SendMessage(ctx, request) })
+	request := &a2a.SendMessageRequest{Tenant: called.tenant, Message: message(text)}
+	answer, err := retried(ctx, func() (*a2a.SendMessageResponse, error) { return called.SendMessage(ctx, request) })
 	if err != nil {
 		return err
 	}
@@ -77,9 +77,9 @@ func send(ctx context.Context, agent a2a.A2AServiceClient) error {
 }
 
 // stream shows what happens as it happens.
-func stream(ctx context.Context, agent a2a.A2AServiceClient) error {
+func stream(ctx context.Context, called *agent) error {
 	fmt.Println("stream")
-	for event, err := range follow(ctx, agent, message(text)) {
+	for event, err := range follow(ctx, called, message(text)) {
 		if err != nil {
 			return err
 		}
@@ -89,10 +89,10 @@ func stream(ctx context.Context, agent a2a.A2AServiceClient) error {
 }
 
 // cancelRunning stops a task that would go on for a minute, and sees its stream end.
-func cancelRunning(ctx context.Context, agent a2a.A2AServiceClient) error {
+func cancelRunning(ctx context.Context, called *agent) error {
 	var running string
 	var last a2a.TaskState
-	for event, err := range follow(ctx, agent, message("summarize "+strings.Repeat("Agents call each other. ", 3000))) {
+	for event, err := range follow(ctx, called, message("summarize "+strings.Repeat("Agents call each other. ", 3000))) {
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func cancelRunning(ctx context.Context, agent a2a.A2AServiceClient) error {
 			last = event.GetStatusUpdate().GetStatus().GetState()
 		case running != "":
 			// It is at work: stop it, once.
-			task, err := cancelTask(ctx, agent, running)
+			task, err := cancelTask(ctx, called, running)
 			if err != nil {
 				return err
 			}
@@ -115,19 +115,20 @@ func cancelRunning(ctx context.Context, agent a2a.A2AServiceClient) error {
 	return nil
 }
 
-func cancelTask(ctx context.Context, agent a2a.A2AServiceClient, id string) (*a2a.Task, error) {
+func cancelTask(ctx context.Context, called *agent, id string) (*a2a.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return agent.CancelTask(ctx, &a2a.CancelTaskRequest{Id: id})
+	return called.CancelTask(ctx, &a2a.CancelTaskRequest{Tenant: called.tenant, Id: id})
 }
 
 // meetErrors makes two mistakes and says what the service answers.
-func meetErrors(ctx context.Context, agent a2a.A2AServiceClient) error {
+func meetErrors(ctx context.Context, called *agent) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := agent.GetTask(ctx, &a2a.GetTaskRequest{Id: "no-such-task"})
+	_, err := called.GetTask(ctx, &a2a.GetTaskRequest{Tenant: called.tenant, Id: "no-such-task"})
 	fmt.Printf("error %s\n", describe(err))
-	_, err = agent.SendMessage(ctx, &a2a.SendMessageRequest{Message: &a2a.Message{MessageId: uuid.NewString(), Role: a2a.Role_ROLE_USER}})
+	empty := &a2a.Message{MessageId: uuid.NewString(), Role: a2a.Role_ROLE_USER}
+	_, err = called.SendMessage(ctx, &a2a.SendMessageRequest{Tenant: called.tenant, Message: empty})
 	fmt.Printf("error %s\n", describe(err))
 	return nil
 }

@@ -96,6 +96,17 @@ async def test_it_discovers_sends_streams_cancels_and_reads_errors(program: Prog
     assert (status, said, trouble) == (0, SAID, "")
 
 
+async def test_it_calls_for_the_tenant_that_the_card_names(program: Program, tmp_path: Path) -> None:
+    """8.3.2. Nothing is there for a call that names none."""
+    agents = tmp_path / "agents.yaml"
+    agents.write_text("agents:\n  acme:\n    agent: a2a_grpc.server.agents.demo:agent\n    auth: anonymous\n")
+
+    async with replica(agent=str(agents)) as service:
+        status, said, trouble = await program.run(f"{service.http_url}/acme")
+
+    assert (status, said, trouble) == (0, SAID, "")
+
+
 @contextlib.asynccontextmanager
 async def behind(front: Front, grpc_port: int) -> AsyncIterator[Replica]:
     """The demo agent, with a card that names the address of `front`."""

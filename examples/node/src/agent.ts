@@ -4,8 +4,6 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 
 import { A2AService, type AgentCard, AgentCardSchema, type AgentInterface } from "../gen/a2a_pb.js";
 
-export type Agent = Client<typeof A2AService>;
-
 const VERSION = "1.0";
 const CONNECT_TIMEOUT_MS = 10_000;
 // Tasks with large artifacts do not fit into the few MiB that most libraries take unless told otherwise.
@@ -28,14 +26,16 @@ export function grpcInterface(card: AgentCard): AgentInterface {
   return found;
 }
 
-/** A client, and what closes its connection. */
-export interface Connection {
-  agent: Agent;
+/** An agent and the connection to it. */
+export interface Agent {
+  calls: Client<typeof A2AService>;
+  /** Whom calls are for, as the card says. */
+  tenant: string;
   close(): void;
 }
 
 /** Connects, with TLS if the card came over TLS: what the card names must not be less protected. */
-export function connect(chosen: AgentInterface, secure: boolean): Connection {
+export function connect(chosen: AgentInterface, secure: boolean): Agent {
   const baseUrl = `${secure ? "https" : "http"}://${chosen.url}`;
   // Pings find out that a connection is dead while a stream is silent. The server takes one every 10 s.
   const sessions = new Http2SessionManager(baseUrl, { pingIntervalMs: 30_000, pingTimeoutMs: 10_000 });
@@ -45,7 +45,7 @@ export function connect(chosen: AgentInterface, secure: boolean): Connection {
     readMaxBytes: MAX_ANSWER_BYTES,
     interceptors: [withVersion],
   });
-  return { agent: createClient(A2AService, transport), close: () => sessions.abort() };
+  return { calls: createClient(A2AService, transport), tenant: chosen.tenant, close: () => sessions.abort() };
 }
 
 const withVersion: Interceptor = (next) => (request) => {

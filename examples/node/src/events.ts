@@ -19,7 +19,7 @@ export async function* follow(agent: Agent, message: Message): AsyncGenerator<St
   for (;;) {
     try {
       const headers = { "A2A-Extensions": EVENT_SEQUENCE, "Last-Event-ID": String(seen) };
-      for await (const event of agent.sendStreamingMessage({ message }, { headers })) {
+      for await (const event of agent.calls.sendStreamingMessage({ tenant: agent.tenant, message }, { headers })) {
         // A stream that goes on begins with the task as it is known already, or, if events are no longer there, as it
         // stands now; then its number is a new one.
         const current = numberOf(event);

@@ -26,8 +26,8 @@ function message(text: string): Message {
 async function send(agent: Agent): Promise<void> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   // Made once: every attempt carries the same message id, so that the work is done once.
-  const request = { message: message(TEXT) };
-  const { payload } = await retried(signal, () => agent.sendMessage(request, { signal, timeoutMs: TIMEOUT_MS }));
+  const request = { tenant: agent.tenant, message: message(TEXT) };
+  const { payload } = await retried(signal, () => agent.calls.sendMessage(request, { signal, timeoutMs: TIMEOUT_MS }));
   if (payload.case !== "task") throw new Error(`a ${payload.case} in place of a task`);
   console.log(`send ${stateName(payload.value.status?.state)}`);
   payload.value.artifacts.forEach(printArtifact);
@@ -51,7 +51,7 @@ async function cancelRunning(agent: Agent): Promise<void> {
       last = payload.value.status?.state;
     } else if (running) {
       // It is at work: stop it, once.
-      const task = await agent.cancelTask({ id: running }, { timeoutMs: TIMEOUT_MS });
+      const task = await agent.calls.cancelTask({ tenant: agent.tenant, id: running }, { timeoutMs: TIMEOUT_MS });
       console.log(`cancel ${stateName(task.status?.state)}`);
       running = "";
     }
@@ -60,10 +60,11 @@ async function cancelRunning(agent: Agent): Promise<void> {
 }
 
 /** Makes two mistakes and says what the service answers. */
-async function meetErrors(agent: Agent): Promise<void> {
+async function meetErrors({ calls, tenant }: Agent): Promise<void> {
+  const empty = { messageId: randomUUID(), role: Role.USER };
   const mistakes = [
-    () => agent.getTask({ id: "no-such-task" }, { timeoutMs: TIMEOUT_MS }),
-    () => agent.sendMessage({ message: { messageId: randomUUID(), role: Role.USER } }, { timeoutMs: TIMEOUT_MS }),
+    () => calls.getTask({ tenant, id: "no-such-task" }, { timeoutMs: TIMEOUT_MS }),
+    () => calls.sendMessage({ tenant, message: empty }, { timeoutMs: TIMEOUT_MS }),
   ];
   for (const mistake of mistakes) {
     try {
@@ -81,12 +82,12 @@ if (!baseUrl || more.length) {
 }
 const card = await discover(baseUrl);
 console.log(`agent ${card.name} ${card.version}`);
-const { agent, close } = connect(grpcInterface(card), baseUrl.startsWith("https:"));
+const agent = connect(grpcInterface(card), baseUrl.startsWith("https:"));
 try {
   for (const step of [send, stream, cancelRunning, meetErrors]) await step(agent);
 } catch (error) {
   console.error(describe(error));
   process.exitCode = 1;
 } finally {
-  close();
+  agent.close();
 }

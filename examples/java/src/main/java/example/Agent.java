@@ -28,11 +28,13 @@ final class Agent implements AutoCloseable {
     private static final int MAX_ANSWER_BYTES = 64 << 20;
 
     private final AgentCard card;
+    private final String tenant;
     private final ManagedChannel channel;
     private final A2AServiceBlockingStub stub;
 
-    private Agent(AgentCard card, ManagedChannel channel) {
+    private Agent(AgentCard card, String tenant, ManagedChannel channel) {
         this.card = card;
+        this.tenant = tenant;
         this.channel = channel;
         this.stub =
                 A2AServiceGrpc.newBlockingStub(channel)
@@ -58,7 +60,7 @@ final class Agent implements AutoCloseable {
                         .keepAliveTime(30, TimeUnit.SECONDS)
                         .keepAliveTimeout(10, TimeUnit.SECONDS)
                         .build();
-        return new Agent(card, channel);
+        return new Agent(card, chosen.getTenant(), channel);
     }
 
     private static AgentCard discover(String baseUrl) throws IOException, InterruptedException {
@@ -79,6 +81,11 @@ final class Agent implements AutoCloseable {
         return card;
     }
 
+    /** Whom calls are for, as the card says. */
+    String tenant() {
+        return tenant;
+    }
+
     /** For calls that are not streams: each is over within its time. */
     A2AServiceBlockingStub calls() {
         return stub.withDeadlineAfter(CALL_TIMEOUT_SECONDS, TimeUnit.SECONDS);
@@ -92,12 +99,8 @@ final class Agent implements AutoCloseable {
     /** Metadata with one pair; more are merged into it. */
     static Metadata header(String name, String value) {
         Metadata metadata = new Metadata();
-        metadata.put(key(name), value);
+        metadata.put(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER), value);
         return metadata;
-    }
-
-    static Metadata.Key<String> key(String name) {
-        return Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER);
     }
 
     @Override

@@ -44,7 +44,7 @@ public final class Main {
     /** Waits for the outcome of a message. */
     private static void send(Agent agent) throws InterruptedException {
         // Made once: every attempt carries the same message id, so that the work is done once.
-        SendMessageRequest request = request(TEXT);
+        SendMessageRequest request = request(agent, message(TEXT));
         Task task = Failures.retried(() -> agent.calls().sendMessage(request)).getTask();
         System.out.println("send " + task.getStatus().getState());
         task.getArtifactsList().forEach(Events::print);
@@ -53,7 +53,7 @@ public final class Main {
     /** Shows what happens as it happens. */
     private static void stream(Agent agent) throws InterruptedException {
         System.out.println("stream");
-        Events.follow(agent, request(TEXT), Events::print);
+        Events.follow(agent, request(agent, message(TEXT)), Events::print);
     }
 
     /** Stops a task that would go on for a minute, and sees its stream end. */
@@ -63,7 +63,7 @@ public final class Main {
                     String running = "";
                     TaskState last = TaskState.TASK_STATE_UNSPECIFIED;
                 };
-        SendMessageRequest request = request("summarize " + "Agents call each other. ".repeat(3000));
+        SendMessageRequest request = request(agent, message("summarize " + "Agents call each other. ".repeat(3000)));
         Events.follow(
                 agent,
                 request,
@@ -74,7 +74,7 @@ public final class Main {
                         seen.last = event.getStatusUpdate().getStatus().getState();
                     } else if (!seen.running.isEmpty()) {
                         // It is at work: stop it, once.
-                        var stop = CancelTaskRequest.newBuilder().setId(seen.running).build();
+                        var stop = CancelTaskRequest.newBuilder().setTenant(agent.tenant()).setId(seen.running).build();
                         System.out.println("cancel " + agent.calls().cancelTask(stop).getStatus().getState());
                         seen.running = "";
                     }
@@ -84,10 +84,10 @@ public final class Main {
 
     /** Makes two mistakes and says what the service answers. */
     private static void meetErrors(Agent agent) {
+        var unknown = GetTaskRequest.newBuilder().setTenant(agent.tenant()).setId("no-such-task").build();
         Message empty = Message.newBuilder().setMessageId(newId()).setRole(Role.ROLE_USER).build();
         Runnable[] mistakes = {
-            () -> agent.calls().getTask(GetTaskRequest.newBuilder().setId("no-such-task").build()),
-            () -> agent.calls().sendMessage(SendMessageRequest.newBuilder().setMessage(empty).build()),
+            () -> agent.calls().getTask(unknown), () -> agent.calls().sendMessage(request(agent, empty)),
         };
         for (Runnable mistake : mistakes) {
             try {
@@ -98,14 +98,16 @@ public final class Main {
         }
     }
 
-    private static SendMessageRequest request(String text) {
-        Message message =
-                Message.newBuilder()
-                        .setMessageId(newId())
-                        .setRole(Role.ROLE_USER)
-                        .addParts(Part.newBuilder().setText(text))
-                        .build();
-        return SendMessageRequest.newBuilder().setMessage(message).build();
+    private static SendMessageRequest request(Agent agent, Message message) {
+        return SendMessageRequest.newBuilder().setTenant(agent.tenant()).setMessage(message).build();
+    }
+
+    private static Message message(String text) {
+        return Message.newBuilder()
+                .setMessageId(newId())
+                .setRole(Role.ROLE_USER)
+                .addParts(Part.newBuilder().setText(text))
+                .build();
     }
 
     private static String newId() {
