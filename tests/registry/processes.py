@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple
 
-from a2a_grpc.client import Registry
+from a2a_grpc.client import ApiKey, Registry
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from tests.support.replica import Replica
@@ -82,7 +82,8 @@ def registries(**env: str) -> Iterator[Registries]:
 @asynccontextmanager
 async def connected(url: str, caller: str = "") -> AsyncGenerator[Registry, None]:
     """A client of the registry at `url`."""
-    async with await Registry.connect(url, headers=headers_of(caller)) as registry:
+    credentials = ApiKey(key_of(caller)) if caller else None
+    async with await Registry.connect(url, credentials=credentials) as registry:
         yield registry
 
 

@@ -6,15 +6,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import grpc.aio
 import httpx
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from a2a_grpc.client import (
+    ApiKey,
+    CredentialsError,
     InvalidArgumentError,
     PayloadTooLargeError,
+    Registry,
     ResourceExhaustedError,
     RouteNotFoundError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
@@ -317,6 +324,64 @@ async def test_a_card_comes_back_as_the_document_that_it_was(pair: Registries) -
 
     assert answer["created"] is True
     assert answer["agent"]["card"] == document
+
+
+async def test_a_card_in_the_spelling_of_the_proto_is_shown_to_strangers_as_well(pair: Registries) -> None:
+    document = as_json(card()) | {"skills": None, "provider": None}
+    document["supported_interfaces"] = document.pop("supportedInterfaces")
+    made = (await post(pair, "/v1/agents", {"card": document, "public": True})).json()["agent"]
+
+    async with connected(pair.urls[1]) as stranger:
+        seen = await stranger.get(made["id"])
+    assert [interface.url for interface in seen.card.supported_interfaces] == ["https://agent.example.com"]
+    assert made["card"] == document
+
+
+async def test_secrets_are_not_sent_in_plain_text_to_another_machine() -> None:
+    for url in ("http://registry.example.com", "grpc://registry.example.com:50051"):
+        with pytest.raises(CredentialsError, match="plain text"):
+            await Registry.connect(url, credentials=ApiKey("secret"))
+    allowed = await Registry.connect(
+        "http://registry.example.com", credentials=ApiKey("secret"), allow_origins=["http://registry.example.com"]
+    )
+    await allowed.aclose()
+
+
+async def test_a_store_that_is_away_makes_no_entry_and_no_error_of_the_callers(pair: Registries) -> None:
+    one, other = pair.replicas
+    async with connected(one.http_url, "alice") as alice, connected(other.grpc_url, "alice") as too:
+        made = await alice.register(card())
+        pair.store.kill()
+        for call in (alice.get(made.id), too.renew(made.id), too.register(card())):
+            with pytest.raises(UnavailableError) as refused:
+                await call
+            assert refused.value.retry_after
+        async with httpx.AsyncClient(trust_env=False) as client:
+
+            async def away() -> bool:
+                return (await client.get(f"{one.http_url}/readyz")).status_code == 503
+
+            await wait_until(away, "the registry is not ready")
+            assert (await client.get(f"{one.http_url}/healthz")).status_code == 200
+            pair.store.start()
+            for replica in pair.replicas:
+                replica.wait_ready()
+        assert (await too.get(made.id)).id == made.id
+
+
+async def test_health_of_the_registry_itself(pair: Registries) -> None:
+    async with grpc.aio.insecure_channel(pair.replicas[1].grpc_addr) as channel:
+        health: Any = HealthStub(channel)
+        for service in ("", "a2a_grpc.registry.v1.RegistryService", "liveness"):
+            assert (await health.Check(HealthCheckRequest(service=service))).status == HealthCheckResponse.SERVING
+
+
+def test_a_registry_stops_when_it_is_told_to() -> None:
+    with registries() as pair:
+        for replica in pair.replicas:
+            replica.terminate()
+        assert [replica.wait() for replica in pair.replicas] == [0, 0]
+        assert "anybody may" not in pair.replicas[0].log(None)
 
 
 async def test_paths_that_are_none(pair: Registries) -> None:

@@ -1,7 +1,7 @@
 """Agents in a registry: found by what they can, and registered there."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +13,13 @@ from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 
+from a2a_grpc.client.credentials import Credentials, Surroundings
+from a2a_grpc.client.credentials.choosing import choose
+from a2a_grpc.client.discovery import certificate_in
+from a2a_grpc.client.errors import CredentialsError
 from a2a_grpc.client.options import Options, parameters
+from a2a_grpc.client.origins import Origins, endpoint
+from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
 from a2a_grpc.client.transports.base import Transport
 from a2a_grpc.client.transports.registry import registry_transport
 from a2a_grpc.pb import a2a_pb2
@@ -24,6 +30,7 @@ from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     InvalidAgentResponseError,
     InvalidArgumentError,
+    excerpt,
 )
 
 Detail = Literal["public", "full", "owner"]
@@ -78,27 +85,40 @@ class Registry:
         cls,
         url: str,
         *,
+        credentials: Credentials | Sequence[Credentials] | None = None,
         headers: Mapping[str, str] | None = None,
         connect_timeout: float = 10.0,
         ca_file: Path | None = None,
+        allow_origins: Sequence[str] = (),
         certificate: tuple[Path, Path] | None = None,
     ) -> Self:
         """Connect to the registry at `url`: `http://`, `https://`, `grpc://host:port`, or with TLS `grpcs://`.
 
-        `headers` go with every call, credentials for instance; `connect_timeout` is in seconds; `ca_file` holds the
-        PEM certificates to trust instead of the public ones; `certificate` names the files of a client certificate and
-        its key.
+        `credentials` show who calls, and `headers` go with every call; `connect_timeout` is in seconds; `ca_file` holds
+        the PEM certificates to trust instead of the public ones. Credentials are not sent in plain text to another
+        machine unless `allow_origins` names it as `A2AClient.connect` has it. `certificate` names the files of a client
+        certificate and its key, where that is not among the credentials.
 
-        Raises: InvalidArgumentError; NotConnectedError where it cannot be reached (over HTTP a later call tells).
+        Raises: InvalidArgumentError; CredentialsError; NotConnectedError where the registry cannot be reached (over
+        HTTP a later call tells).
         """
+        shown = (credentials,) if isinstance(credentials, Credentials) else tuple(credentials or ())
         options = Options(
             parameters=parameters(headers or {}, ()),
             connect_timeout=connect_timeout,
             keepalive=None,
             ca_file=ca_file,
-            certificate=certificate,
+            certificate=certificate or certificate_in(shown),
         )
-        registry = cls(registry_transport(url, options))
+        # The registry has no card that could name an authorization server.
+        authenticator = choose(None, shown, Surroundings(connect_timeout, ca_file, lambda _: True))
+        allowed = (allow_origins,) if isinstance(allow_origins, str) else allow_origins
+        if authenticator.shows_something and not Origins(allowed).may_have_secrets(endpoint(url)):
+            raise CredentialsError(
+                f"Credentials are not sent to {excerpt(url)} in plain text. Where nobody can read along, name it with "
+                "its scheme in allow_origins."
+            )
+        registry = cls(AuthenticatedTransport(registry_transport(url, options), authenticator))
         try:
             await registry._transport.open()
         except BaseException:

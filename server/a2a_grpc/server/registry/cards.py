@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from google.protobuf.struct_pb2 import Struct
@@ -15,21 +15,6 @@ from a2a_grpc.wire.card_signatures import verify_signatures
 from a2a_grpc.wire.errors import InvalidArgumentError, JsonParseError, PayloadTooLargeError, Violation, invalid
 from a2a_grpc.wire.jws import BadSignatureError
 from a2a_grpc.wire.keys import PublicKey
-
-# What of a card is for everybody: what the agent can and where it is. Who provides it, how callers prove who they are,
-# and what is not known here, is not.
-_PUBLIC: Final = frozenset(
-    {
-        "name",
-        "description",
-        "version",
-        "supportedInterfaces",
-        "capabilities",
-        "defaultInputModes",
-        "defaultOutputModes",
-    }
-)
-_PUBLIC_OF_SKILL: Final = frozenset({"id", "name", "description", "tags", "examples", "inputModes", "outputModes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +71,35 @@ def shown(document: bytes, *, whole: bool) -> Struct:
     """The card for a caller who may see all of it, or the part that is for everybody."""
     if whole:
         return protojson.loads(document, Struct)
-    card = orjson.loads(document)
-    part = {name: value for name, value in card.items() if name in _PUBLIC}
-    part["skills"] = [
-        {name: value for name, value in skill.items() if name in _PUBLIC_OF_SKILL} for skill in card.get("skills", ())
-    ]
-    return protojson.from_dict(part, Struct)
+    return protojson.from_dict(protojson.to_dict(_public(protojson.loads(document, a2a_pb2.AgentCard))), Struct)
+
+
+def _public(card: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
+    """What of a card is for everybody: what the agent can and where it is.
+
+    Who provides it, how callers prove who they are, and what is not known here, is not.
+    """
+    return a2a_pb2.AgentCard(
+        name=card.name,
+        description=card.description,
+        version=card.version,
+        supported_interfaces=card.supported_interfaces,
+        capabilities=card.capabilities,
+        default_input_modes=card.default_input_modes,
+        default_output_modes=card.default_output_modes,
+        skills=[
+            a2a_pb2.AgentSkill(
+                id=skill.id,
+                name=skill.name,
+                description=skill.description,
+                tags=skill.tags,
+                examples=skill.examples,
+                input_modes=skill.input_modes,
+                output_modes=skill.output_modes,
+            )
+            for skill in card.skills
+        ],
+    )
 
 
 def _of_card(problems: Sequence[Violation]) -> list[Violation]:
