@@ -92,6 +92,21 @@ async def test_a_card_that_is_not_fresh_is_asked_for_with_its_validator(
         assert await names(resolver, peer.url, 1) == ["second"]
 
 
+async def test_of_very_many_cards_those_that_were_fetched_longest_ago_are_forgotten(
+    origin: Origin, peer: HttpPeer
+) -> None:
+    origin.headers = {"cache-control": "max-age=60"}
+
+    async with CardResolver() as resolver:
+        for number in range(257):
+            await resolver.resolve(f"{peer.url}/agents/{number}")
+        asked = len(peer.requests)
+        await names(resolver, f"{peer.url}/agents/1", 1)
+        assert len(peer.requests) == asked
+        await names(resolver, f"{peer.url}/agents/0", 1)
+        assert len(peer.requests) == asked + 1
+
+
 async def test_a_304_makes_a_card_fresh_again(origin: Origin, peer: HttpPeer) -> None:
     origin.headers = {"cache-control": "max-age=0", "etag": '"1"'}
 

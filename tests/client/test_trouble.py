@@ -4,12 +4,14 @@ B001, B101, B107, B111 and B113 of the field reports, over a real proxy in front
 """
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, formatdate
+from pathlib import Path
 
 import grpc
 import pytest
@@ -32,6 +34,8 @@ from tests.support.replica import Replica
 from tests.support.waiting import wait_until
 
 COMPLETED = pb.TASK_STATE_COMPLETED
+TABLE = Path("/proc/net/tcp")
+KEEPALIVE = "02"
 SEND = pb.SendMessageRequest(message=message("hello"))
 OVER_HTTP = pytest.mark.parametrize("binding", [HTTP_JSON, JSONRPC])
 
@@ -154,6 +158,26 @@ async def test_b107_a_silent_stream_of_an_agent_that_numbers_nothing_is_an_error
     ):
         with pytest.raises(UnavailableError, match=r"Nothing came over the stream for 0\.2 s"):
             await received(client.send_streaming_message(SEND))
+
+
+@OVER_HTTP
+@pytest.mark.skipif(not TABLE.exists(), reason="only Linux says which timers run")
+async def test_b107_the_system_watches_a_connection_while_an_answer_takes_long(binding: str) -> None:
+    """Nothing else would tell a message that takes hours from one whose connection is dead: a question after 20 s."""
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        def timer() -> tuple[str, str] | None:
+            rows = [line.split() for line in TABLE.read_text().splitlines()[1:]]
+            [row] = [row for row in rows if int(row[2].partition(":")[2], 16) == peer.port]
+            kind, _, left = row[5].partition(":")
+            return (kind, left) if kind == KEEPALIVE else None
+
+        found = await wait_until(timer, "the timer of the client's connection runs")
+        assert found is not None and 10 < int(found[1], 16) / os.sysconf("SC_CLK_TCK") <= 20
+        writer.write(answer_to(request, pb.SendMessageResponse(task=task(COMPLETED))))
+
+    async with http_peer(respond) as peer, await A2AClient.connect(card((binding, "1.0", peer.url))) as client:
+        assert (await client.send_message(SEND)).task.status.state == COMPLETED
 
 
 async def test_b111_messages_and_streams_survive_a_proxy_that_cuts_what_takes_long(

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
-from a2a_grpc.client.errors import CardError
+from a2a_grpc.client.errors import CardError, CardNotFoundError
 from a2a_grpc.client.options import Options, parameters
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
@@ -37,6 +37,7 @@ WELL_KNOWN: Final = "/.well-known/agent-card.json"
 
 _MAX_CARD_BYTES: Final = 1024 * 1024
 _FETCH_SECONDS: Final = 30.0
+_MAX_KEPT: Final = 256
 
 
 def card_url(url: str) -> str:
@@ -64,7 +65,7 @@ def read_card(path: Path) -> a2a_pb2.AgentCard:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise CardError(f"The agent card {path} cannot be read: {error.strerror}.") from error
+        raise CardNotFoundError(f"The agent card {path} cannot be read: {error.strerror}.") from error
     return parse_card(data, str(path))
 
 
@@ -74,8 +75,8 @@ class CardResolver:
     A kept card whose time is over is asked for with its ETag or date, so an unchanged one costs a 304. Give one
     resolver to many `A2AClient.connect` calls to share what it keeps. `headers` go with each request; `connect_timeout`
     is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones; `certificate` names
-    the files of a client certificate and its key, for servers that ask for one. With a `verifier` (a `CardVerifier`)
-    only cards that are signed by a key it trusts are given out.
+    the files of a client certificate and its key, for servers that ask for one; without `verify` any certificate of a
+    server is taken. With a `verifier` (a `CardVerifier`) only cards that are signed by a key it trusts are given out.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class CardResolver:
         ca_file: Path | None = None,
         verifier: "CardVerifier | None" = None,
         certificate: tuple[Path, Path] | None = None,
+        verify: bool = True,
     ) -> None:
         # httpx takes long to import, and an agent that is reached by gRPC alone does not need it.
         from a2a_grpc.client.pool import Pool  # noqa: PLC0415
@@ -96,6 +98,7 @@ class CardResolver:
             keepalive=None,
             ca_file=ca_file,
             certificate=certificate,
+            verify=verify,
         )
         self._pool = Pool(options)
         self._verifier = verifier
@@ -161,10 +164,11 @@ class CardResolver:
     ) -> "_Kept":
         seconds = _freshness(headers)
         kept = _Kept(card, body, conditions, time.monotonic() + (seconds or 0.0))
-        if seconds is None:
-            self._kept.pop(address, None)
-        else:
+        self._kept.pop(address, None)
+        if seconds is not None:
             self._kept[address] = kept
+        if len(self._kept) > _MAX_KEPT:
+            del self._kept[next(iter(self._kept))]  # the one that was fetched longest ago
         return kept
 
 
@@ -192,9 +196,9 @@ def _refusal(address: str, response: "httpx.Response") -> A2AError:
     status = response.status_code
     if response.has_redirect_location:
         target = excerpt(response.headers["location"])
-        return CardError(f"{excerpt(address)} redirects to {target}; use that address if you trust it.")
+        return CardNotFoundError(f"{excerpt(address)} redirects to {target}; use that address if you trust it.")
     error = type(from_error_body(status, None))
     meaningful = (UnauthenticatedError, PermissionDeniedError, ResourceExhaustedError)
     if status < HTTPStatus.INTERNAL_SERVER_ERROR and error not in meaningful:
-        error = CardError
+        error = CardNotFoundError
     return error(f"There is no agent card at {excerpt(address)}: HTTP status {status}.")

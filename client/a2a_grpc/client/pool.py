@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, Final
 
 import httpx
 
@@ -56,7 +57,9 @@ class Pool:
             headers = {**headers, **access.headers}
             if access.cookies:
                 headers["cookie"] = "; ".join(f"{name}={value}" for name, value in access.cookies.items())
-            request = self._client.build_request(verb, url, headers=headers, content=content)
+            request = self._client.build_request(
+                verb, url, headers=headers, content=content, extensions={"trace": _watch}
+            )
             if access.query:
                 request.url = _QuietURL(request.url.copy_merge_params(dict(access.query)))
             response = await self._answer(request, where, answer_within)
@@ -100,6 +103,31 @@ class Pool:
         await self._client.aclose()
 
 
+# Silence is no failure while an answer takes long, so the system has to ask whether the other side is still there: after
+# 20 s, then four times. Data that nobody acknowledges is given up after the same 40 s. Some names differ by system.
+_WATCHED: Final = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 20),
+    (socket.IPPROTO_TCP, "TCP_KEEPALIVE", 20),  # the same on macOS
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 4),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 40_000),
+)
+
+
+async def _watch(event: str, info: Mapping[str, Any]) -> None:
+    """Have the system watch each new connection; httpx calls this with all that happens to one."""
+    if event != "connection.connect_tcp.complete":
+        return
+    opened = info["return_value"].get_extra_info("socket")
+    # uvloop gives out a socket that refuses options. Those of a copy are those of the connection.
+    with socket.socket(fileno=os.dup(opened.fileno())) as copy:
+        for level, name, value in _WATCHED:
+            option = getattr(socket, name, None)
+            if option is not None:
+                copy.setsockopt(level, option, value)
+
+
 class _QuietURL(httpx.URL):
     """A URL with a secret among its parameters: httpx writes the URL of each request into its log."""
 
@@ -112,10 +140,14 @@ class _QuietURL(httpx.URL):
 def _trust(options: Options) -> ssl.SSLContext:
     """Whom to believe, and what to show. Raises: InvalidArgumentError."""
     try:
-        if options.certificate is None:
+        if options.certificate is None and options.verify:
             return ssl.create_default_context(cafile=options.ca_file) if options.ca_file else _public_trust()
         context = ssl.create_default_context(cafile=options.ca_file) if options.ca_file else httpx.create_ssl_context()
-        context.load_cert_chain(*options.certificate, password=_no_passphrase)
+        if not options.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if options.certificate is not None:
+            context.load_cert_chain(*options.certificate, password=_no_passphrase)
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"The certificates cannot be read: {error}.") from error
     return context
