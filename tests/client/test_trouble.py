@@ -35,7 +35,7 @@ from tests.support.waiting import wait_until
 
 COMPLETED = pb.TASK_STATE_COMPLETED
 TABLE = Path("/proc/net/tcp")
-KEEPALIVE = "02"
+ESTABLISHED, KEEPALIVE = "01", "02"
 SEND = pb.SendMessageRequest(message=message("hello"))
 OVER_HTTP = pytest.mark.parametrize("binding", [HTTP_JSON, JSONRPC])
 
@@ -168,7 +168,7 @@ async def test_b107_the_system_watches_a_connection_while_an_answer_takes_long(b
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
         def timer() -> tuple[str, str] | None:
             rows = [line.split() for line in TABLE.read_text().splitlines()[1:]]
-            [row] = [row for row in rows if int(row[2].partition(":")[2], 16) == peer.port]
+            [row] = [row for row in rows if row[3] == ESTABLISHED and int(row[2].partition(":")[2], 16) == peer.port]
             kind, _, left = row[5].partition(":")
             return (kind, left) if kind == KEEPALIVE else None
 
