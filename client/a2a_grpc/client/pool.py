@@ -104,7 +104,7 @@ class Pool:
 
 
 # Silence is no failure while an answer takes long, so the system has to ask whether the other side is still there:
-# after 20 s, then four times. Data that nobody acknowledges is given up after the same 40 s. Some names differ by system.
+# after 20 s, then four times. Data that nobody acknowledges is given up after the same 40 s.
 _WATCHED: Final = (
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
     (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 20),
