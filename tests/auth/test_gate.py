@@ -47,6 +47,23 @@ async def admitted(text: str, **sent: str) -> Principal:
     return await gate(text).admit(Credentials(parameters=sent))
 
 
+async def test_a_gate_for_strangers_lets_in_who_sends_nothing_and_nobody_with_bad_credentials() -> None:
+    strangers_too = Gate(SCHEMES, requirements.parse("one(read)"), anonymous=True)
+
+    assert await strangers_too.admit(Credentials()) == ANONYMOUS
+    assert (await strangers_too.admit(Credentials(parameters={"one": "alice:read"}))).name == "alice"
+    for sent, error in (
+        ({"one": "bad"}, NotAdmittedError),
+        ({"two": "bob"}, NotAdmittedError),
+        ({"one": "alice"}, ScopeMissingError),
+        ({"one": "away"}, UnavailableError),
+    ):
+        with pytest.raises(error):
+            await strangers_too.admit(Credentials(parameters=sent))
+    with pytest.raises(NotAdmittedError):
+        await Gate(SCHEMES, requirements.parse("one(read)")).admit(Credentials())
+
+
 ADMITTED = [
     ("", {"one": "alice"}, "alice"),
     ("", {"two": "alice"}, "alice"),

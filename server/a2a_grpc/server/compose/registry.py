@@ -82,7 +82,7 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
             concurrency=registry.check_concurrency,
         )
         background.append(checker.run())
-    return RegistryParts(pipeline, background, gate, [*settings.unknown, *_open_doors(gate)])
+    return RegistryParts(pipeline, background, gate, [*settings.unknown, *settings.plaintext(), *_open_doors(gate)])
 
 
 def compose_announcer(settings: Settings, hosts: Hosts, registry_url: str, readiness: Readiness) -> Announcer:

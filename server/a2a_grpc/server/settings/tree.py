@@ -539,7 +539,7 @@ class Settings(BaseSettings):
             found.append(_unreachable("A2A_PUBLIC_GRPC_ADDR", self.public_grpc_addr, "agent.example.com:443"))
         if self.card.public_http_url is None and self.http.addr.wildcard:
             found.append(_unreachable("A2A_PUBLIC_HTTP_URL", self.public_http_url, "https://agent.example.com"))
-        found.extend(self._plaintext())
+        found.extend(self.plaintext())
         if self.store.redis_url is not None and self.store.redis_url.cluster and self.store.shards < CLUSTER_SHARDS:
             found.append(
                 f"A2A_SHARDS is {self.store.shards}: the tasks lie on no more nodes of the cluster than that, and it "
@@ -547,7 +547,8 @@ class Settings(BaseSettings):
             )
         return tuple(found)
 
-    def _plaintext(self) -> Iterator[str]:
+    def plaintext(self) -> Iterator[str]:
+        """Sentences about what others could read along, or not reach."""
         if self.tls.on:
             if self.public_http_url.startswith("http://") and not self.tls.terminated:
                 yield (
