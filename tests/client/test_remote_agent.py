@@ -202,6 +202,14 @@ async def test_a_run_whose_connection_is_killed_five_times_runs_once(two_replica
     assert only.id == result.task_id
 
 
+async def test_runs_share_a_connection(two_replicas: Pair, binding: str) -> None:
+    """B119: what ends leaves its connection to the next, whatever the outcome."""
+    async with through_relay(two_replicas.replicas[0], binding) as (agent, between):
+        for text in ("echo x", "msg x", "ask", "fail") * 3:
+            await agent.run(text)
+        assert between.accepted == 1
+
+
 async def test_a_run_is_no_long_call(two_replicas: Pair, binding: str) -> None:
     """B111: a proxy that lets no call live longer than 0.3 s; the one that waits does not notice."""
     context_id = uuid.uuid4().hex

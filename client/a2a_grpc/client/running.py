@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
-from typing import TypeAlias, TypeVar
+from contextlib import aclosing, suppress
+from typing import Final, TypeAlias, TypeVar
 
 from a2a_grpc.client.client import A2AClient, NumberedEvents
 from a2a_grpc.client.continuation import Address, Continuation, portable
@@ -22,7 +22,7 @@ from a2a_grpc.client.retries import Retries
 from a2a_grpc.client.states import INTERRUPTED, TERMINAL
 from a2a_grpc.client.transports.base import Numbered
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import DeadlineExceededError, InvalidAgentResponseError, UnavailableError
+from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, InvalidAgentResponseError, UnavailableError
 from a2a_grpc.wire.folding import Fold
 
 Updates: TypeAlias = AsyncGenerator[Update | Result, None]
@@ -31,7 +31,10 @@ Updates: TypeAlias = AsyncGenerator[Update | Result, None]
 IsOld: TypeAlias = Callable[[a2a_pb2.TaskStatus], bool]
 """Whether a status in which a task waits, and which a stream begins with, was there before the run."""
 
-_STOPS = TERMINAL | INTERRUPTED
+_STOPS: Final = TERMINAL | INTERRUPTED
+
+# The end travels with the last event. An agent that keeps the stream open loses the connection, and nothing else.
+_END_SECONDS: Final = 0.25
 
 T = TypeVar("T")
 
@@ -170,6 +173,8 @@ class Runner:
                             yield update
                         if is_replay and run.waits:
                             run.over = await _by(deadline, self._is_at(run), run, timeout)
+                    if not run.waits:
+                        await _to_the_end(events)
             except UnavailableError as error:
                 failure = error
             else:
@@ -201,6 +206,13 @@ async def drained(updates: Updates) -> Result:
 def time_of(status: a2a_pb2.TaskStatus) -> str:
     """When a task came into a state; "" where the agent does not say."""
     return status.timestamp.ToJsonString() if status.HasField("timestamp") else ""
+
+
+async def _to_the_end(events: NumberedEvents) -> None:
+    """Read on where nothing is to come but the end of the stream: its connection can then be used again (HTTP/1.1)."""
+    with suppress(TimeoutError, A2AError):
+        async with asyncio.timeout(_END_SECONDS):
+            await anext(events, None)
 
 
 async def _by(deadline: float | None, work: Awaitable[T], run: Run, timeout: float | None) -> T:
