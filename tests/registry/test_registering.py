@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import grpc.aio
 import httpx
 import pytest
+from google.protobuf.struct_pb2 import Struct
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
@@ -24,12 +26,19 @@ from a2a_grpc.client import (
     UnavailableError,
 )
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.registry.v1 import registry_pb2 as pb
+from a2a_grpc.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from a2a_grpc.wire import protojson
 from tests.registry.processes import Registries, card, connected, headers_of, registries
 from tests.support.waiting import wait_until
 
 MOST = 4
 """Agents that one owner may have."""
+
+
+DEEP: Any = []
+for _ in range(40):
+    DEEP = [DEEP]
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +301,8 @@ async def test_every_key_has_a_life_time(pair: Registries) -> None:
         ({"url": "https://2130706433/", "card": "VALID"}, {"url"}),
         ({"url": "grpc://agent.example.com:50051/path", "card": "VALID"}, {"url"}),
         ({"url": "grpc://agent.example.com:50051"}, {"card"}),
+        ({"card": {"deep": DEEP}}, {"card"}),
+        ({"card": [1]}, {"card"}),
         ({"card": "VALID", "ttlSeconds": -1}, {"ttlSeconds"}),
         ({"card": "VALID", "instance": "x" * 257}, {"instance"}),
     ],
@@ -305,6 +316,29 @@ async def test_what_is_wrong_is_named(pair: Registries, body: dict[str, Any], fi
     found = {violation["field"] for violation in details["BadRequest"]["fieldViolations"]}
     assert found == fields if fields is not None else found
     assert "secret" not in answer.text
+
+
+async def test_what_json_could_not_carry_is_refused_over_grpc_too(pair: Registries) -> None:
+    deep = Struct()
+    deep.update({"deep": DEEP})
+    number = Struct()
+    number.update({"number": math.inf})
+    unknown = pb.SearchAgentsRequest()
+    unknown.ParseFromString(b"\x48\x63")  # health: 99
+    metadata = tuple(headers_of("alice").items())
+    async with grpc.aio.insecure_channel(pair.replicas[1].grpc_addr) as channel:
+        stub: Any = RegistryServiceStub(channel)
+        for method, request, field in (
+            ("RegisterAgent", pb.RegisterAgentRequest(card=deep), "card"),
+            ("RegisterAgent", pb.RegisterAgentRequest(card=number), "card"),
+            ("GetAgent", pb.GetAgentRequest(), "id"),
+            ("GetAgent", pb.GetAgentRequest(id="x" * 300), "id"),
+            ("SearchAgents", unknown, "health"),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await getattr(stub, method)(request, metadata=metadata)
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT, request
+            assert field in (refused.value.details() or "")
 
 
 async def test_a_card_that_is_too_large_is_refused(pair: Registries) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from a2a_grpc.client import InvalidArgumentError, Registry, UnauthenticatedError
+from a2a_grpc.client import InvalidArgumentError, Registry, RouteNotFoundError, UnauthenticatedError
 from a2a_grpc.pb import a2a_pb2
 from tests.registry.processes import Registries, card, connected, headers_of, registries
 
@@ -223,6 +223,14 @@ async def test_few_agents_among_many_are_all_found(pair: Registries) -> None:
         assert await names(other, "weather") == ["secret", "maps", "weather"]
         for agent in made:
             await carol.withdraw(agent.id)
+
+
+async def test_the_first_of_those_that_are_found(pair: Registries) -> None:
+    for url in pair.urls:
+        async with connected(url, "alice") as alice:
+            assert (await alice.find("weather", capabilities=["streaming"])).card == CARDS["maps"]
+            with pytest.raises(RouteNotFoundError):
+                await alice.find(skill="fly")
 
 
 async def test_words_are_checked_by_the_client(pair: Registries) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar, get_args
+from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, get_args
 
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
@@ -30,6 +30,7 @@ from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     InvalidAgentResponseError,
     InvalidArgumentError,
+    RouteNotFoundError,
     excerpt,
 )
 
@@ -63,6 +64,21 @@ class RegisteredAgent:
     """Until when it is registered; for the owner only."""
     entry: pb.Agent = field(default_factory=pb.Agent, repr=False, compare=False)
     """Everything that the registry says, as it came: when the agent was looked for, and to its owner what was seen."""
+
+
+class Filters(TypedDict, total=False):
+    """What an agent has to be like; see `Registry.search`."""
+
+    skill: str
+    tag: str
+    provider: str
+    capabilities: Iterable[Capability]
+    binding: str
+    input_mode: str
+    output_mode: str
+    health: Health | None
+    signature: Signature | None
+    mine: bool
 
 
 class Registry:
@@ -168,6 +184,15 @@ class Registry:
             if not page.next_page_token:
                 return
             request.page_token = page.next_page_token
+
+    async def find(
+        self, text: str = "", *, timeout: float | None = None, **filters: Unpack[Filters]
+    ) -> RegisteredAgent:
+        """The first agent that `search` gives. Raises: RouteNotFoundError where there is none."""
+        async with aclosing(self.search(text, timeout=timeout, **filters)) as agents:
+            async for agent in agents:
+                return agent
+        raise RouteNotFoundError("The registry has no such agent.")
 
     async def get(self, agent_id: str, *, timeout: float | None = None) -> RegisteredAgent:
         """One agent. Raises: RouteNotFoundError where there is none, or none for this caller."""

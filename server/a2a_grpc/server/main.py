@@ -27,7 +27,6 @@ from a2a_grpc.server.compose.listeners import (
 )
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
-from a2a_grpc.server.compose.registry import compose_announcer, compose_registry
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.core.readiness import Readiness
@@ -289,6 +288,9 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
         if any(hosted.limited for hosted in hosts):
             background.append(quotas.renew_forever())
         if registry_url is not None:
+            # What only a registry needs takes time that every start would pay for.
+            from a2a_grpc.server.compose.registry import compose_announcer  # noqa: PLC0415
+
             announcer = compose_announcer(settings, hosts, registry_url, readiness)
             drain.add(announcer)
             background.append(announcer.run())
@@ -314,6 +316,8 @@ async def _gateway(settings: Settings, target: str, authorities: bytes | None, d
 
 
 async def _registry(settings: Settings, deadline: Deadline) -> None:
+    from a2a_grpc.server.compose.registry import compose_registry  # noqa: PLC0415 -- as in `_serve`
+
     async with AsyncExitStack() as stack:
         readiness = Readiness()
         parts = compose_registry(settings, await _store_url(settings, stack), stack, readiness)
