@@ -57,8 +57,10 @@ async def do(turn: Turn) -> None:
         case "evil":
             await turn.artifact(EVIL, text=EVIL)
             await turn.fail(EVIL)
-        case "name":
+        case "names":
             await turn.artifact("../../evil", raw=b"x", media_type="text/plain", filename="../../../etc/passwd")
+            await turn.artifact("/abs/.hidden", text="y")
+            await turn.artifact("..", data=1)
         case "parts":
             await turn.artifact("parts", text=json.dumps([_described(part) for part in turn.parts]))
         case "metadata":

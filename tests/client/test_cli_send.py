@@ -127,7 +127,7 @@ def test_a2acli_send_004_renders_every_kind_of_part(run: Run, url: str) -> None:
     assert json.loads(found["Data"][0]) == {"a": None, "b": [1, 2]}
     assert found["File"] == [
         "plot.png, image/png, 8 bytes",
-        "(no name), application/x-big at https://files.example.com/big.bin",
+        "(no name), application/x-big, at https://files.example.com/big.bin",
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from a2a_grpc.client import (
     A2AClient,
     CardError,
+    CardNotFoundError,
     InvalidArgumentError,
     NotConnectedError,
     PermissionDeniedError,
@@ -328,8 +329,8 @@ async def test_a_card_without_a_usable_interface_says_what_it_offers() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "error", "text"),
     [
-        (404, b"", CardError, "HTTP status 404"),
-        (400, b"", CardError, "HTTP status 400"),
+        (404, b"", CardNotFoundError, "HTTP status 404"),
+        (400, b"", CardNotFoundError, "HTTP status 400"),
         (401, b"", UnauthenticatedError, "HTTP status 401"),
         (403, b"", PermissionDeniedError, "HTTP status 403"),
         (429, b"", ResourceExhaustedError, "HTTP status 429"),
@@ -354,7 +355,7 @@ async def test_a_redirected_card_is_not_followed_since_the_headers_may_be_secret
         writer.write(response(302, headers={"location": site.peer.url}))
 
     async with http_peer(respond) as peer:
-        with pytest.raises(CardError, match=f"redirects to {site.peer.url}"):
+        with pytest.raises(CardNotFoundError, match=f"redirects to {site.peer.url}"):
             await A2AClient.connect(peer.url, headers={"x-api-key": "secret"})
     assert site.peer.requests == []
 

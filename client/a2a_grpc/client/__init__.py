@@ -18,6 +18,7 @@ from a2a_grpc.client.credentials import (
 )
 from a2a_grpc.client.errors import (
     CardError,
+    CardNotFoundError,
     CardSignatureError,
     CredentialsError,
     NotConnectedError,
@@ -44,6 +45,7 @@ from a2a_grpc.client.results import (
     Update,
 )
 from a2a_grpc.client.session import Session
+from a2a_grpc.client.transports.observed import ObservedCall, Observer
 from a2a_grpc.wire.errors import (
     A2AError,
     AbortedError,
@@ -84,6 +86,7 @@ __all__ = [
     "BearerToken",
     "Canceled",
     "CardError",
+    "CardNotFoundError",
     "CardResolver",
     "CardSignatureError",
     "ClientCertificate",
@@ -110,6 +113,8 @@ __all__ = [
     "MethodNotAllowedError",
     "MethodNotFoundError",
     "NotConnectedError",
+    "ObservedCall",
+    "Observer",
     "OutcomeError",
     "PayloadTooLargeError",
     "PermissionDeniedError",

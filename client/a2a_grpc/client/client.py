@@ -26,6 +26,7 @@ from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.client.transports import transport_for
 from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
 from a2a_grpc.client.transports.base import Numbered, R, Transport
+from a2a_grpc.client.transports.observed import Observer
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import (
     DeadlineExceededError,
@@ -97,6 +98,8 @@ class A2AClient:
         credentials: Credentials | Sequence[Credentials] | None = None,
         allow_origins: Sequence[str] = (),
         idle_timeout: float | None = None,
+        verify: bool = True,
+        observer: Observer | None = None,
     ) -> Self:
         """Find the agent and connect to the first of its interfaces that speaks version 1.0 over one of `bindings`.
 
@@ -121,7 +124,8 @@ class A2AClient:
         before its connection is taken for dead; None stands for 40 s with agents that are known to send heartbeats,
         which are those that number their events by their card, and for no limit with others. `patience` is how long a
         message or a stream is tried again without any news before its failure is raised; 0 raises it at once. `ca_file`
-        holds the PEM certificates to trust instead of the public ones.
+        holds the PEM certificates to trust instead of the public ones; without `verify` any certificate is taken, also
+        that of an attacker (over gRPC: any that has not expired). An `observer` is told of each call.
 
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
         met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
@@ -142,13 +146,19 @@ class A2AClient:
             keepalive=keepalive,
             ca_file=ca_file,
             certificate=certificate_in(shown),
+            verify=verify,
+            observer=observer,
         )
 
         async def fetch(url: str) -> a2a_pb2.AgentCard:
             if resolver is not None:
                 return await resolver.resolve(url)
             async with CardResolver(
-                headers=headers, connect_timeout=connect_timeout, ca_file=ca_file, certificate=options.certificate
+                headers=headers,
+                connect_timeout=connect_timeout,
+                ca_file=ca_file,
+                certificate=options.certificate,
+                verify=verify,
             ) as own:
                 return await own.resolve(url)
 

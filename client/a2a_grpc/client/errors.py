@@ -25,6 +25,10 @@ class CardError(InvalidAgentResponseError):
     """There is no agent card where one was looked for, or the card offers nothing that this client can use."""
 
 
+class CardNotFoundError(CardError):
+    """There is no agent card where one was looked for."""
+
+
 class CardSignatureError(CardError):
     """The agent card is not signed by a key that is trusted."""
 

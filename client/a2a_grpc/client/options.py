@@ -3,9 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from a2a_grpc.wire.errors import InvalidArgumentError
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, A2A_VERSION, SUPPORTED_VERSION, format_extensions
+
+if TYPE_CHECKING:
+    from a2a_grpc.client.transports.observed import Observer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,9 @@ class Options:
     idle_timeout: float | None = None
     certificate: tuple[Path, Path] | None = None
     """PEM files of the client's own certificate and its key."""
+    verify: bool = True
+    """Whether the certificates of servers are verified."""
+    observer: "Observer | None" = None
     # The service refuses messages above 4 MiB, but a Task or a page of Tasks holds many of them.
     max_receive_bytes: int = 64 * 1024 * 1024
 

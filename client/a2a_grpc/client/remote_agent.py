@@ -16,6 +16,7 @@ from a2a_grpc.client.results import Reply, Result, Update, result_of
 from a2a_grpc.client.running import Runner, drained
 from a2a_grpc.client.session import Said, Session
 from a2a_grpc.client.states import TERMINAL
+from a2a_grpc.client.transports.observed import Observer
 from a2a_grpc.pb import a2a_pb2
 
 
@@ -54,6 +55,8 @@ class RemoteAgent:
         credentials: Credentials | Sequence[Credentials] | None = None,
         allow_origins: Sequence[str] = (),
         idle_timeout: float | None = None,
+        verify: bool = True,
+        observer: Observer | None = None,
     ) -> Self:
         """Find the agent and connect to it: all arguments, and the errors, are those of `A2AClient.connect`."""
         client = await A2AClient.connect(
@@ -69,6 +72,8 @@ class RemoteAgent:
             credentials=credentials,
             allow_origins=allow_origins,
             idle_timeout=idle_timeout,
+            verify=verify,
+            observer=observer,
         )
         return cls(client, patience=patience)
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from a2a_grpc.client.card import CardResolver, read_card
 from a2a_grpc.client.cli.failures import CARD_NOT_FOUND, USAGE, CommandError
 from a2a_grpc.client.cli.invocation import Invocation
+from a2a_grpc.client.cli.wirelog import WireLog
 from a2a_grpc.client.client import A2AClient
 from a2a_grpc.client.credentials import ApiKey, BearerToken, ClientCertificate, Credentials
 from a2a_grpc.client.errors import CardError
@@ -77,6 +78,8 @@ async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
             resolver=resolver,
             credentials=credentials(run),
             allow_origins=args.allow_origin,
+            verify=not args.insecure,
+            observer=WireLog(run) if args.debug else None,
         )
 
 
@@ -116,7 +119,10 @@ def agent_of(run: Invocation) -> str:
 
 def card_resolver(run: Invocation, verifier: "CardVerifier | None" = None) -> CardResolver:
     """What fetches cards, trusting whom the arguments say."""
-    return CardResolver(ca_file=run.args.ca_file, certificate=_certificate(run), verifier=verifier)
+    args = run.args
+    return CardResolver(
+        ca_file=args.ca_file, certificate=_certificate(run), verifier=verifier, verify=not args.insecure
+    )
 
 
 def credentials(run: Invocation) -> list[Credentials]:

@@ -1,6 +1,5 @@
 """`a2a-grpc config show`: the settings of the commands that call agents, and where each comes from."""
 
-import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +36,7 @@ async def _show(run: Invocation) -> int:
         for name, (value, source) in rows.items():
             run.printer.field(name, f"{value} ({source})")
     else:
-        write_json({name: {"value": v, "source": s} for name, (v, s) in rows.items()}, sys.stdout)
+        write_json({name: {"value": v, "source": s} for name, (v, s) in rows.items()}, run.out)
     return 0
 
 

@@ -1,6 +1,5 @@
 """`a2a-grpc discover`: which agents there are, at addresses or in a registry."""
 
-import sys
 from argparse import ArgumentParser
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -76,11 +75,11 @@ async def _discover(run: Invocation) -> int:
             if isinstance(run.printer, TextPrinter):
                 _print(run.printer, found)
             elif args.stream:
-                write_json(shown[-1], sys.stdout)
+                write_json(shown[-1], run.out)
     if isinstance(run.printer, TextPrinter):
         run.printer.field("Agents", str(len(shown)))
     elif not args.stream:
-        write_json({"agents": shown}, sys.stdout)
+        write_json({"agents": shown}, run.out)
     return 0
 
 

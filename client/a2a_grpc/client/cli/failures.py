@@ -7,7 +7,13 @@ specification (0.2, 11.4 and appendix D).
 from dataclasses import dataclass
 from typing import Any, Final
 
-from a2a_grpc.client.errors import CardError, CredentialsError, NotConnectedError, StreamBrokenError
+from a2a_grpc.client.errors import (
+    CardError,
+    CardNotFoundError,
+    CredentialsError,
+    NotConnectedError,
+    StreamBrokenError,
+)
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -90,6 +96,8 @@ def failure_of(error: A2AError | CommandError, *, hint: str = "", credentials: b
 
 def _code(error: A2AError, *, credentials: bool) -> str:
     match error:
+        case CardNotFoundError():
+            return CARD_NOT_FOUND
         case CardError():
             return CARD_INVALID
         case NotConnectedError() | StreamBrokenError():

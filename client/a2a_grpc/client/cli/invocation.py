@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO
 
 from a2a_grpc.client.cli import options
 from a2a_grpc.client.cli.failures import INTERNAL, INTERRUPTED, USAGE, CommandError, Failure, failure_of
@@ -78,6 +78,11 @@ class Invocation:
     settings: Settings
     printer: Printer
     seen: Seen = field(default_factory=Seen)
+
+    @property
+    def out(self) -> TextIO:
+        """Where results go."""
+        return sys.stdout
 
     def say(self, text: str) -> None:
         """A line for people, on stderr, without credentials and without what a terminal would obey."""

@@ -3,9 +3,10 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
-from a2a_grpc.client.cli import options, waiting
+from a2a_grpc.client.cli import download, options, push_config, waiting
 from a2a_grpc.client.cli.agent import connected
 from a2a_grpc.client.cli.invocation import Action, Invocation, Parser, run
 from a2a_grpc.client.cli.settings import Settings
@@ -21,13 +22,7 @@ def task(argv: Sequence[str]) -> int:
 def _parser(settings: Settings) -> ArgumentParser:
     parser = Parser(prog="a2a-grpc task", description="Look at tasks, follow and cancel them.")
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
-
-    def add(name: str, action: Action, summary: str, *names: str) -> ArgumentParser:
-        added = actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        options.add(added, (*options.AGENT, *names), settings)
-        added.set_defaults(action=action)
-        return added
-
+    add = partial(_added, actions, settings)
     _one_task(add("get", _get, "print a task", "wait", "poll-interval", "history"))
     listed = add("list", _list, "print your tasks, those that changed last first", "context-id", "history")
     listed.add_argument(
@@ -40,7 +35,21 @@ def _parser(settings: Settings) -> ArgumentParser:
     listed.add_argument("--all", action="store_true", help="every page from there on (default: one page)")
     _one_task(add("cancel", _cancel, "cancel a task", "metadata"))
     _one_task(add("subscribe", _subscribe, "follow a task until it ends", "poll-interval"))
+    download.add(add("download", download.download, "save the artifacts of a task as files"))
+    hooks = actions.add_parser(
+        "push-config", help="have tasks posted to URLs", description="Have what happens to tasks posted to URLs."
+    )
+    push_config.add(
+        partial(_added, hooks.add_subparsers(metavar="ACTION", required=True, parser_class=Parser), settings)
+    )
     return parser
+
+
+def _added(actions: Any, settings: Settings, name: str, action: Action, summary: str, *names: str) -> ArgumentParser:
+    added: ArgumentParser = actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    options.add(added, (*options.AGENT, *names), settings)
+    added.set_defaults(action=action)
+    return added
 
 
 def _one_task(parser: ArgumentParser) -> None:

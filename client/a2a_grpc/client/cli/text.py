@@ -6,13 +6,15 @@ agent has written.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TextIO
 
 from google.protobuf.message import Message
 
 from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.client.printing import plain
+from a2a_grpc.client.results import text_of
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 
@@ -58,6 +60,11 @@ class TextPrinter:
         """Print one field at once."""
         self._field(label, value)
         self._out.flush()
+
+    def ids(self, task: a2a_pb2.Task) -> None:
+        """Print which task it is, and its state."""
+        self._ids(task.id, task.context_id)
+        self._field("State", state_name(task.status.state))
 
     def gap(self) -> None:
         """Part what comes from what was there, for the eye."""
@@ -172,7 +179,7 @@ class TextPrinter:
         self._metadata(artifact)
 
     def _parts(self, parts: Iterable[a2a_pb2.Part]) -> None:
-        for part in parts:
+        for part in parts if self._verbose else _joined(parts):
             match part.WhichOneof("content"):
                 case "text":
                     self._block("Text", part.text)
@@ -225,6 +232,15 @@ def state_name(state: a2a_pb2.TaskState) -> str:
     """A state as the a2a-cli specification writes it: INPUT_REQUIRED. One that is not known is its number."""
     known = a2a_pb2.TaskState.DESCRIPTOR.values_by_number.get(state)
     return known.name.removeprefix("TASK_STATE_") if known else str(state)
+
+
+def _joined(parts: Iterable[a2a_pb2.Part]) -> Iterator[a2a_pb2.Part]:
+    """The parts, those of text that follow each other as one: an artifact that was streamed has one for each chunk."""
+    for is_text, group in groupby(parts, lambda part: part.HasField("text")):
+        if is_text:
+            yield a2a_pb2.Part(text=text_of(group))
+        else:
+            yield from group
 
 
 def _yes(value: bool) -> str:

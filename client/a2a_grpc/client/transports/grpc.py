@@ -55,7 +55,9 @@ class GrpcTransport:
         self._of_streams = {**options.parameters, A2A_EXTENSIONS: format_extensions((*extensions, EVENT_SEQUENCE))}
         self._closed = False
         if address.tls:
-            self._channel = grpc.aio.secure_channel(self._target, _certificates(options), _channel_options(options))
+            roots, more = (None, []) if options.verify else _as_presented(self._target, options)
+            credentials = _certificates(options, roots)
+            self._channel = grpc.aio.secure_channel(self._target, credentials, [*_channel_options(options), *more])
         else:
             self._channel = grpc.aio.insecure_channel(self._target, _channel_options(options))
         self._stub = stub(self._channel)
@@ -153,10 +155,19 @@ class GrpcTransport:
         raise  # noqa: PLE0704
 
 
-def _certificates(options: Options) -> grpc.ChannelCredentials:
-    """Whom to believe, and what to show. Raises: InvalidArgumentError."""
+def _as_presented(target: str, options: Options) -> tuple[bytes | None, list[tuple[str, Any]]]:
+    """Whom to believe, and by which name, where that is whoever answers."""
+    from a2a_grpc.client.transports.unverified import presented  # noqa: PLC0415 - takes cryptography along
+
+    server = presented(target, options.connect_timeout)
+    return (server.certificate, [("grpc.ssl_target_name_override", server.name)]) if server else (None, [])
+
+
+def _certificates(options: Options, roots: bytes | None) -> grpc.ChannelCredentials:
+    """Whom to believe, `roots` or whom the options say, and what to show. Raises: InvalidArgumentError."""
     try:
-        roots = options.ca_file.read_bytes() if options.ca_file else None
+        if roots is None and options.ca_file:
+            roots = options.ca_file.read_bytes()
         own = [file.read_bytes() for file in reversed(options.certificate or ())]
     except OSError as error:
         raise InvalidArgumentError(f"The certificates cannot be read: {error}.") from error
