@@ -173,7 +173,8 @@ class Runner:
                             yield update
                         if is_replay and run.waits:
                             run.over = await _by(deadline, self._is_at(run), run, timeout)
-                    if not run.waits:
+                    # A subscription goes on at a question, and any stream where an authorization is missing.
+                    if not run.waits or (not is_replay and run.state == a2a_pb2.TASK_STATE_INPUT_REQUIRED):
                         await _to_the_end(events)
             except UnavailableError as error:
                 failure = error
