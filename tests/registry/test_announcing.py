@@ -110,6 +110,7 @@ async def test_an_agent_is_there_while_it_runs_and_gone_when_it_stops(
         assert key_of("alice") not in log
 
 
+@pytest.mark.slow  # leases that end are tried in test_registering
 async def test_an_agent_that_is_killed_is_forgotten(pair: Registries) -> None:
     with agent(pair.urls[0]) as one:
         await until_found(pair.urls[0])

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 # Renewed three times within its length, a lease survives two calls that fail.
 _RENEWALS: Final = 3
+_SHORTEST_WAIT: Final = 0.25
+"""Seconds between two renewals, whatever a registry grants."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 """Seconds between two attempts while the registry is away: it is found again soon after it came back."""
@@ -122,7 +124,7 @@ class Announcer:
                 wait = pause = _LONGEST_PAUSE
             else:
                 self._note(agent, "")
-                wait, pause = lease.ttl_seconds / _RENEWALS, _FIRST_PAUSE
+                wait, pause = max(lease.ttl_seconds / _RENEWALS, _SHORTEST_WAIT), _FIRST_PAUSE
             await asyncio.sleep(wait * random.uniform(0.75, 1.0))  # noqa: S311 -- so that not all call at once
 
     async def _renewed(self, agent: Announcement) -> pb.Lease:
