@@ -41,6 +41,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from tests.auth.authorization import Authorization, authorizing
 from tests.auth.conftest import trusting
+from tests.auth.test_mutual_tls import serving as mutual_tls
 from tests.client.peers import (
     SSE_HEAD,
     Context,
@@ -592,6 +593,28 @@ async def test_a_client_certificate_is_shown_to_who_asks_for_one(
         with pytest.raises(UnavailableError):
             async with await A2AClient.connect(found, ca_file=server_files.client_ca) as client:
                 await client.get_task(GET)
+
+
+async def test_the_service_knows_callers_by_certificate_and_key_together(tmp_path: Path) -> None:
+    """Over TLS from the card on: it is fetched with the certificate, and names its own host."""
+    keys = f"alice:{hashlib.sha256(KEY.encode()).hexdigest()}"
+    async with mutual_tls(tmp_path, A2A_MTLS="subject", A2A_API_KEYS=keys, A2A_SECURITY="mtls+apiKey") as places:
+        trusted = tmp_path / "authority.pem"
+        trusted.write_bytes(places.authority.pem)
+        own = tmp_path / "own"
+        own.mkdir()
+        mine = Files(own, places.authority.issue("alice"))
+        both = [ApiKey(KEY), ClientCertificate(mine.cert, mine.key)]
+        for binding in BINDINGS:
+            async with await A2AClient.connect(
+                places.url, bindings=[binding], credentials=both, ca_file=trusted
+            ) as client:
+                assert (await client.send_message(SEND)).task.id
+        with pytest.raises(
+            CredentialsError,
+            match=r'an API key in the header x-api-key \("apiKey"\) together with a client certificate \("mtls"\)',
+        ):
+            await A2AClient.connect(places.url, credentials=ApiKey(KEY), ca_file=trusted)
 
 
 async def test_a_certificate_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
