@@ -221,8 +221,7 @@ async def test_few_agents_among_many_are_all_found(pair: Registries) -> None:
         assert sorted(found) == sorted(needles)
         assert len([agent async for agent in other.search(mine=True)]) == 260
         assert await names(other, "weather") == ["secret", "maps", "weather"]
-        for agent in made:
-            await carol.withdraw(agent.id)
+        await asyncio.gather(*(carol.withdraw(agent.id) for agent in made))
 
 
 async def test_the_first_of_those_that_are_found(pair: Registries) -> None:
