@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
             if not line:
                 continue
             label, colon, value = line.partition(":")
-            assert colon and re.fullmatch(r"[A-Za-z][A-Za-z -]*", label), f"{line!r} is no field"
+            assert colon and re.fullmatch(r"[A-Za-z][A-Za-z0-9 -]*", label), f"{line!r} is no field"
             if value:
                 assert value.startswith(" ") or value == "", line
                 found.setdefault(label, []).append(value[1:])
