@@ -4,8 +4,8 @@ The scores are worked out by hand: seven points for the skills that a post asks 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 
 import pytest
 
@@ -29,38 +29,51 @@ QUICK = {"A2A_LEASE_TTL": "1"}
 class Agents:
     """The two, and the recruiter as its caller sees it."""
 
-    def __init__(self, recruiter: Replica, judge: Replica, caller: RemoteAgent) -> None:
+    def __init__(self, recruiter: Replica, judge: Replica, caller: RemoteAgent, before: int) -> None:
         self.recruiter = recruiter
         self.judge = judge
         self.caller = caller
+        self._before = before
 
-    async def tasks_of_the_judge(self) -> int:
-        async with await A2AClient.connect(self.judge.http_url) as client:
-            return (await client.list_tasks()).total_size
+    async def judged(self) -> int:
+        """How many tasks the judge was given since the test began."""
+        return await tasks_of(self.judge) - self._before
 
 
-@asynccontextmanager
-async def agents(seconds: float) -> AsyncIterator[Agents]:
-    """Both, the judge with so many seconds for each candidate."""
-    judge = Replica(
-        agent="examples.screening.judge:agent", redis_url=None, env={**QUICK, "JUDGE_SECONDS": str(seconds)}
-    )
+async def tasks_of(judge: Replica) -> int:
+    async with await A2AClient.connect(judge.http_url) as client:
+        return (await client.list_tasks()).total_size
+
+
+@pytest.fixture(scope="module")
+def services() -> Iterator[tuple[Replica, Replica]]:
+    """The judge, which takes its time, and the recruiter."""
+    judge = Replica(agent="examples.screening.judge:agent", redis_url=None, env={**QUICK, "JUDGE_SECONDS": "0.25"})
     recruiter = Replica(
         agent="examples.screening.recruiter:agent", redis_url=None, env={**QUICK, "JUDGE_URL": judge.http_url}
     )
     try:
         for one in (judge, recruiter):
             one.start(wait=False)
-        for one in (judge, recruiter):
-            await asyncio.to_thread(one.wait_ready)
-        async with await RemoteAgent.connect(recruiter.http_url) as caller:
-            yield Agents(recruiter, judge, caller)
+        yield judge, recruiter
     finally:
         for one in (judge, recruiter):
-            await asyncio.to_thread(one.close)
+            one.close()
 
 
-def check(result: Result) -> None:
+@pytest.fixture
+async def both(services: tuple[Replica, Replica]) -> AsyncIterator[Agents]:
+    judge, recruiter = services
+    for one in services:
+        if not one.alive:
+            one.start(wait=False)
+    for one in services:
+        await asyncio.to_thread(one.wait_ready)
+    async with await RemoteAgent.connect(recruiter.http_url) as caller:
+        yield Agents(recruiter, judge, caller, await tasks_of(judge))
+
+
+def check(result: Update | Result) -> None:
     assert isinstance(result, Completed), result
     ranking, scores = result.artifact("ranking"), result.artifact("scores")
     assert ranking is not None and data_of(ranking.parts) == [RANKING]
@@ -72,11 +85,10 @@ def words(updates: list[Update | Result]) -> list[str]:
     return [update.text for update in updates if isinstance(update, StatusUpdate)]
 
 
-async def test_the_recruiter_passes_on_what_the_judge_says_and_ranks_what_it_made() -> None:
-    async with agents(0.05) as both:
-        updates = [update async for update in both.caller.run_stream(ASK)]
-        rejected = await both.caller.run("Find a candidate for the post of astronaut")
-        assert await both.tasks_of_the_judge() == 1
+async def test_the_recruiter_passes_on_what_the_judge_says_and_ranks_what_it_made(both: Agents) -> None:
+    updates = [update async for update in both.caller.run_stream(ASK)]
+    rejected = await both.caller.run("Find a candidate for the post of astronaut")
+
     names = ("Ana Costa", "Ben Okafor", "Chen Wei", "Dina Haddad", "Emil Berg")
     assert words(updates) == [
         "found 5 candidates",
@@ -84,9 +96,9 @@ async def test_the_recruiter_passes_on_what_the_judge_says_and_ranks_what_it_mad
         "judge: 5 candidates judged.",
         "Candidate 3, Chen Wei, fits the post best. Ask them to an interview.",
     ]
-    assert not isinstance(updates[-1], Update)
     check(updates[-1])
     assert isinstance(rejected, Rejected) and rejected.text == "Open posts are: backend developer, data engineer."
+    assert await both.judged() == 1
 
 
 async def until(updates: AsyncIterator[Update | Result], said: str) -> None:
@@ -96,35 +108,34 @@ async def until(updates: AsyncIterator[Update | Result], said: str) -> None:
     raise AssertionError(f"nobody said {said!r}")
 
 
-async def test_the_judge_is_killed_and_started_again_while_it_judges() -> None:
+async def test_the_judge_is_killed_and_started_again_while_it_judges(both: Agents) -> None:
     """The recruiter waits for it; the judge begins its turn anew, and its task is the same one.
 
     That a restart in order does the same is shown by the tutorial.
     """
-    async with agents(0.4) as both, aclosing(both.caller.run_stream(ASK)) as updates:
+    async with aclosing(both.caller.run_stream(ASK)) as updates:
         await until(updates, "2 of 5")
         both.judge.kill()
         await asyncio.to_thread(both.judge.start)
-        check([update async for update in updates][-1])  # type: ignore[arg-type]
-        assert await both.tasks_of_the_judge() == 1
+        check([update async for update in updates][-1])
+    assert await both.judged() == 1
 
 
-async def test_the_recruiter_is_killed_while_the_judge_judges() -> None:
-    """Its caller and itself go on: it has kept the continuation, and asks for nothing twice."""
-    async with agents(0.4) as both, aclosing(both.caller.run_stream(ASK)) as updates:
+async def test_the_recruiter_is_killed_while_the_judge_judges(both: Agents) -> None:
+    """Its caller goes on, and so does itself: it sends the same message, and nothing is judged twice."""
+    async with aclosing(both.caller.run_stream(ASK)) as updates:
         await until(updates, "2 of 5")
         both.recruiter.kill()
         await asyncio.to_thread(both.recruiter.start)
-        result = [update async for update in updates][-1]
-        assert await both.tasks_of_the_judge() == 1
-    assert not isinstance(result, Update)
-    check(result)
+        check([update async for update in updates][-1])
+    assert await both.judged() == 1
 
 
 @pytest.mark.slow
-async def test_a_judge_that_is_away_is_waited_for() -> None:
-    async with agents(0.05) as both, aclosing(both.caller.run_stream(ASK)) as updates:
-        both.judge.kill()
+async def test_a_judge_that_is_away_is_waited_for(both: Agents) -> None:
+    both.judge.kill()
+    async with aclosing(both.caller.run_stream(ASK)) as updates:
         await until(updates, "The judge is away")
         await asyncio.to_thread(both.judge.start)
-        check([update async for update in updates][-1])  # type: ignore[arg-type]
+        check([update async for update in updates][-1])
+    assert await both.judged() == 1
