@@ -1,6 +1,6 @@
 """Connections that are cut, delayed, reset and silent, and limits that are used up: what the caller sees of it.
 
-B001, B101, B107, B111 and B113 of the field reports, over a real proxy in front of the real service.
+B001, B101, B105, B107, B111 and B113 of the field reports, over a real proxy in front of the real service.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb import a2a_pb2_grpc
 from a2a_grpc.wire.headers import A2A_VERSION
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
+from tests.bindings_grpc.frames import GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, Wire
 from tests.client.peers import Relay, Request, answer_to, card, http_peer, relay, response, task
 from tests.client.test_resuming import CUT, Agent, client_of, interface, numbers, received, say, tasks_of, ticks
 from tests.support.replica import Replica
@@ -110,6 +111,45 @@ async def test_b101_a_message_without_a_time_limit_is_answered_when_somebody_can
         await other.cancel_task(pb.CancelTaskRequest(id=found.id))
         answered = await asyncio.wait_for(waiting, 1)
     assert answered.task.status.state == pb.TASK_STATE_CANCELED
+
+
+@asynccontextmanager
+async def resets_the_first_call(code: int, address: str) -> AsyncIterator[Relay]:
+    """A proxy to `address` whose first connection answers a call with RST_STREAM (RFC 9113, 7), and is closed."""
+
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(len(PREFACE))
+        wire = Wire(reader, writer)
+        await wire.send(SETTINGS)
+        call = await wire.read_until(HEADERS)
+        if call is not None:
+            between.target = address
+            await wire.send(RST_STREAM, 0, call.stream, code.to_bytes(4))
+            await wire.send(GOAWAY, 0, 0, call.stream.to_bytes(4) + bytes(4))
+        writer.close()
+
+    server = await asyncio.start_server(reset, "127.0.0.1", 0)
+    async with server, relay(f"127.0.0.1:{server.sockets[0].getsockname()[1]}") as between:
+        yield between
+
+
+@pytest.mark.parametrize("code", [0, 2, 8], ids=["NO_ERROR", "INTERNAL_ERROR", "CANCEL"])
+async def test_b105_a_call_that_a_proxy_resets_in_its_own_way_is_made_again(service: Replica, code: int) -> None:
+    """INTERNAL and CANCELLED is what gRPC makes of these; they are no answers of the agent."""
+    for stream in (False, True):
+        context_id = uuid.uuid4().hex
+        async with (
+            resets_the_first_call(code, service.grpc_addr) as between,
+            await A2AClient.connect(f"grpc://{between.address}") as client,
+        ):
+            if stream:
+                [*_, last] = await received(client.send_streaming_message(say("tick 2 10", context_id=context_id)))
+                assert last.status_update.status.state == COMPLETED
+            else:
+                answered = await client.send_message(say("tick 2 10", context_id=context_id))
+                assert answered.task.status.state == COMPLETED
+            assert between.accepted == 2
+        assert len(await tasks_of(service, context_id)) == 1
 
 
 @OVER_HTTP
@@ -312,6 +352,16 @@ async def test_a_limit_that_does_not_say_when_or_not_soon_enough_is_an_error(bin
             with pytest.raises(ResourceExhaustedError):
                 await received(client.send_streaming_message(SEND))
         assert len(agent.calls) == 2
+
+
+async def test_what_takes_longer_than_the_caller_has_is_not_waited_for(binding: str) -> None:
+    agent = Agent([ResourceExhaustedError("In a while.", retry_after=20.0)])
+    async with client_of(agent, binding) as client:
+        began = time.monotonic()
+        with pytest.raises(ResourceExhaustedError, match="In a while"):
+            await client.send_message(SEND, timeout=10)
+        assert time.monotonic() - began < 5
+    assert len(agent.calls) == 1
 
 
 async def test_to_an_agent_that_may_do_it_twice_a_limit_is_not_waited_for(binding: str) -> None:

@@ -198,7 +198,7 @@ class A2AClient:
         Waits until the task ends or waits for the caller, unless the request says `return_immediately`.
         """
         response = await self._unary(
-            "SendMessage", request, a2a_pb2.SendMessageResponse, timeout, retries=self._retries()
+            "SendMessage", request, a2a_pb2.SendMessageResponse, timeout, retries=self._retries(timeout)
         )
         if response.WhichOneof("payload") is None:
             raise InvalidAgentResponseError("The agent answered a message with neither a task nor a message.")
@@ -348,8 +348,8 @@ class A2AClient:
                 failures.append(error)
         raise _unreachable(failures)
 
-    def _retries(self) -> Retries:
-        return Retries(self._patience, self._closed)
+    def _retries(self, timeout: float | None = None) -> Retries:
+        return Retries(self._patience, self._closed, timeout)
 
     async def _unary(
         self,

@@ -26,8 +26,11 @@ def passes(failure: A2AError) -> bool:
 class Retries:
     """The failures of one call or stream since it was last heard of."""
 
-    def __init__(self, patience: float, closed: asyncio.Event) -> None:
-        """`patience` in seconds from the first failure on; 0: nothing is tried again. `closed`: the client is."""
+    def __init__(self, patience: float, closed: asyncio.Event, timeout: float | None = None) -> None:
+        """`patience` in seconds from the first failure on; 0: nothing is tried again. `closed`: the client is.
+
+        `timeout` is what the caller has given in all, in seconds from now on.
+        """
         self.failures = 0
         """How many times in a row it has failed."""
         self._patience = patience
@@ -36,6 +39,7 @@ class Retries:
         self._begun = self._loop.time()
         self._connected: float | None = None
         self._give_up = 0.0
+        self._deadline = float("inf") if timeout is None else self._begun + timeout
 
     def connected(self) -> None:
         """The stream has begun to answer; called with each of its events."""
@@ -63,8 +67,9 @@ class Retries:
             self._give_up = now + self._patience
         self.failures += 1
         delay = min(_FIRST_DELAY * 2 ** (self.failures - 1), _LAST_DELAY) * random.uniform(0.5, 1.0)  # noqa: S311
-        delay = max(delay, (failure.retry_after or 0.0) * random.uniform(1.0, _LATER))  # noqa: S311
-        if self._closed.is_set() or now + delay >= self._give_up:
+        asked = failure.retry_after or 0.0
+        delay = max(delay, asked * random.uniform(1.0, _LATER))  # noqa: S311
+        if self._closed.is_set() or now + delay >= self._give_up or now + asked >= self._deadline:
             return False
         try:
             async with asyncio.timeout(delay):

@@ -31,7 +31,9 @@ _PING_TIMEOUT_MS: Final = 10_000
 _LAST_ERROR: Final = re.compile(r"^.* last error: (?:[A-Z_]+: )?")
 _STATUS_DETAILS: Final = "grpc-status-details-bin"
 
-# How streams end, besides UNAVAILABLE, when a proxy or a server on its way out cuts them.
+# How calls end, besides UNAVAILABLE, when a proxy or a server on its way out cuts them. Before the answer has begun the
+# codes alone could be the agent's own: then gRPC has to have said this.
+_RESET: Final = "RST_STREAM"
 _CUT: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED}
 )
@@ -94,7 +96,7 @@ class GrpcTransport:
         try:
             response: R = await call
         except grpc.aio.AioRpcError as error:
-            raise _from_rpc(error) from error
+            raise _failure(error, begun=False) from error
         except asyncio.CancelledError:
             self._blame_for_cancellation()
         return response
@@ -119,9 +121,7 @@ class GrpcTransport:
                 begun = True
                 yield response
         except grpc.aio.AioRpcError as error:
-            if begun and error.code() in _CUT and _details(error) is None:
-                raise UnavailableError(f"The stream was cut: {error.details()}.") from error
-            raise _from_rpc(error) from error
+            raise _failure(error, begun=begun) from error
         except asyncio.CancelledError:
             self._blame_for_cancellation()
         finally:
@@ -218,6 +218,9 @@ def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
     return None
 
 
-def _from_rpc(error: grpc.aio.AioRpcError) -> A2AError:
-    bare = status_pb2.Status(code=error.code().value[0], message=error.details() or "")
-    return from_status(_details(error) or bare)
+def _failure(error: grpc.aio.AioRpcError, *, begun: bool) -> A2AError:
+    """What the agent has answered, or what has happened to the connection; `begun`: the answer had."""
+    details, said = _details(error), error.details() or ""
+    if details is None and error.code() in _CUT and (begun or _RESET in said):
+        return UnavailableError(f"The call was cut: {said}.")
+    return from_status(details or status_pb2.Status(code=error.code().value[0], message=said))
