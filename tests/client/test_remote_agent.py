@@ -44,6 +44,7 @@ from a2a_grpc.client import (
 )
 from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.pb import a2a_pb2 as pb
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE, set_sequence
 from tests.client.peers import Context, Relay, card, grpc_peer, relay, status_event, task, task_event
 from tests.client.test_resuming import address_of, interface, numbers, tasks_of
 from tests.support.replica import Pair, Replica, replica
@@ -286,6 +287,30 @@ async def test_a_task_of_an_agent_without_numbers_is_looked_for_again() -> None:
     kinds = [TaskUpdate, ArtifactChunk, TaskUpdate, ArtifactChunk, StatusUpdate, Completed]
     assert [type(update) for update in updates] == kinds
     assert isinstance(updates[-1], Completed) and updates[-1].text == "1 2 3 "
+
+
+async def test_what_an_agent_no_longer_has_comes_as_the_task() -> None:
+    """The agent numbers its events, and has cut off those in the middle: nothing is counted twice."""
+    known = pb.Artifact(artifact_id="a", parts=[pb.Part(text="1 "), pb.Part(text="2 "), pb.Part(text="3 ")])
+    gap = pb.StreamResponse(task=task(WORKING, "t1", known))
+    servicer = Forgetful(
+        [numbered(1, task_event(WORKING)), numbered(2, chunk("1 ", append=False)), None],
+        [numbered(4, gap), numbered(5, chunk("4 ", append=True)), numbered(6, status_event(COMPLETED))],
+    )
+    async with grpc_peer(servicer) as address:
+        declared = card(("GRPC", "1.0", address))
+        declared.capabilities.extensions.add(uri=EVENT_SEQUENCE)
+        async with await RemoteAgent.connect(declared) as agent:
+            updates = await told(agent.run_stream("go"))
+
+    kinds = [TaskUpdate, ArtifactChunk, TaskUpdate, ArtifactChunk, StatusUpdate, Completed]
+    assert [type(update) for update in updates] == kinds
+    assert isinstance(updates[-1], Completed) and updates[-1].text == "1 2 3 4 "
+
+
+def numbered(seq: int, event: pb.StreamResponse) -> pb.StreamResponse:
+    set_sequence(event, seq)
+    return event
 
 
 async def test_an_agent_that_stays_away_is_an_error_that_keeps_the_task() -> None:

@@ -19,6 +19,7 @@ from a2a_grpc.client import (
     Reply,
     Session,
     StatusUpdate,
+    StillRunningError,
     TaskNotFoundError,
     UnsupportedOperationError,
     message,
@@ -170,6 +171,17 @@ async def test_a_background_run_belongs_to_the_conversation(agent: RemoteAgent) 
     updates = [type(update).__name__ async for update in session.resume()]
     assert updates[-5:] == ["ArtifactChunk", "ArtifactChunk", "ArtifactChunk", "StatusUpdate", "Completed"]
     assert session.state == COMPLETED
+
+
+async def test_a_session_keeps_the_task_of_a_call_that_took_too_long(agent: RemoteAgent) -> None:
+    session = agent.session()
+    with pytest.raises(StillRunningError) as caught:
+        await session.run("tick 6 100", timeout=0.3)
+    assert session.task_id == caught.value.task_id
+
+    result = await session.result()
+
+    assert isinstance(result, Completed) and result.text == "1 2 3 4 5 6 " and result.task_id == caught.value.task_id
 
 
 async def test_a_task_that_was_erased_is_forgotten(agent: RemoteAgent) -> None:
