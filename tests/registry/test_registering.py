@@ -420,7 +420,9 @@ def test_a_registry_stops_when_it_is_told_to() -> None:
 
 async def test_paths_that_are_none(pair: Registries) -> None:
     async with httpx.AsyncClient(base_url=pair.urls[0], trust_env=False) as client:
-        assert (await client.get("/")).status_code == 404
+        nothing = await client.get("/")
+        assert (nothing.status_code, nothing.headers["content-type"]) == (404, "application/json")
+        assert (await client.get("/v1/agents")).headers["content-type"] == "application/json"
         assert (await client.get("/.well-known/agent-card.json")).status_code == 404
         wrong = await client.put("/v1/agents")
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, POST, OPTIONS")

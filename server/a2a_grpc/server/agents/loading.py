@@ -5,6 +5,7 @@ import re
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from a2a_grpc.server.agents.agent import Agent
 
@@ -16,27 +17,11 @@ def load_agent(reference: str) -> Agent:
 
     Raises: ValueError that says what was looked for and what to write; RuntimeError where the module's own code fails.
     """
-    module_name, colon, attribute = reference.partition(":")
-    if not (module_name and colon and attribute):
-        raise ValueError(f"{reference!r}: name the agent as MODULE:ATTR, such as my_agent:agent")
-    if not _MODULE.fullmatch(module_name) or module_name.endswith(".py"):
-        advice = f"such as {Path(module_name).stem}:{attribute}" if module_name.endswith(".py") else "such as my_agent"
-        raise ValueError(f"{reference!r}: name the module as `import` would, {advice}, not a file or a folder")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise ValueError(f"{reference!r}: there is no module {error.name!r} here or on the Python path") from None
-    except (ValueError, TypeError, OSError) as error:
-        raise _explained(reference, error) from error
+    module, attribute = load_module(reference, "the agent", "my_agent:agent")
     agent = getattr(module, attribute, None)
     if not isinstance(agent, Agent):
         found = "nothing" if agent is None else f"a {type(agent).__name__}"
-        others = [f"{module_name}:{name}" for name, value in vars(module).items() if isinstance(value, Agent)]
+        others = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Agent)]
         hint = f"; the module has {', '.join(others)}" if others else ""
         raise ValueError(f"{reference!r}: {attribute!r} is {found}, not an Agent{hint}")  # noqa: TRY004 - the caller's text is wrong, not the program
     if not agent.skills:
@@ -45,6 +30,31 @@ def load_agent(reference: str) -> Agent:
     if missing:
         raise ValueError(f"{reference!r}: the card describes {', '.join(missing)}, but no function does it")
     return agent
+
+
+def load_module(reference: str, what: str, example: str) -> tuple[ModuleType, str]:
+    """The module of `MODULE:ATTR` and the name in it, which nobody has looked for yet; `what` stands there.
+
+    Raises: as `load_agent`.
+    """
+    module_name, colon, attribute = reference.partition(":")
+    if not (module_name and colon and attribute):
+        raise ValueError(f"{reference!r}: name {what} as MODULE:ATTR, such as {example}")
+    if not _MODULE.fullmatch(module_name) or module_name.endswith(".py"):
+        like = example.partition(":")[0]
+        advice = f"such as {Path(module_name).stem}:{attribute}" if module_name.endswith(".py") else f"such as {like}"
+        raise ValueError(f"{reference!r}: name the module as `import` would, {advice}, not a file or a folder")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name), attribute
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(f"{reference!r}: there is no module {error.name!r} here or on the Python path") from None
+    except (ValueError, TypeError, OSError) as error:
+        raise _explained(reference, error) from error
 
 
 def _explained(reference: str, error: Exception) -> Exception:

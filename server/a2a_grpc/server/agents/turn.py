@@ -1,6 +1,6 @@
 """`Turn`: what an agent's function is given. One turn is one run of the agent on one message."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from google.protobuf import json_format
@@ -94,6 +94,7 @@ class Turn:
         extensions: Sequence[str],
         attempt: int = 1,
         checkpoint: bytes | None = None,
+        current: Callable[[], a2a_pb2.Task] | None = None,
     ) -> None:
         """Made by the engine; an author never constructs a turn."""
         self.sink: Sink = sink
@@ -112,6 +113,7 @@ class Turn:
         """1, or more where an earlier run of this turn was lost."""
         self.restored = checkpoint
         """What `checkpoint` last stored for this task, or None."""
+        self._current = current
         self._begun: set[str] = set()
 
     def end(self) -> None:
@@ -122,6 +124,18 @@ class Turn:
     def inbox(self) -> Inbox:
         """Messages that callers send while the turn runs."""
         return Inbox(self)
+
+    @property
+    def request(self) -> a2a_pb2.SendMessageRequest:
+        """A copy of the request that brought the message, without the push notification config."""
+        request = a2a_pb2.SendMessageRequest()
+        request.CopyFrom(self._request)
+        request.message.CopyFrom(self.message)
+        return request
+
+    def task(self) -> a2a_pb2.Task | None:
+        """A copy of the task as it was when this turn began, `message` included; None where there was none yet."""
+        return None if self._current is None else self._current()
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -214,6 +228,22 @@ class Turn:
             a2a_pb2.Artifact(artifact_id=name, name=name if first else "", parts=content), append=not first, last=last
         )
 
+    async def emit(self, event: a2a_pb2.TaskStatusUpdateEvent | a2a_pb2.TaskArtifactUpdateEvent) -> None:
+        """Write a status or an artifact as somebody else made it; its ids and the time of a status are filled in."""
+        metadata = event.metadata if event.HasField("metadata") else None
+        if metadata is not None:
+            _check_data(metadata)
+        if isinstance(event, a2a_pb2.TaskStatusUpdateEvent):
+            words = event.status.message if event.status.HasField("message") else None
+            await self._status(event.status.state, words, metadata)
+            return
+        artifact = a2a_pb2.Artifact()
+        artifact.CopyFrom(event.artifact)
+        artifact.artifact_id = artifact.artifact_id or ids.new_id()
+        _check_parts(artifact.parts)
+        _check_data(artifact.metadata)
+        await self._artifact(artifact, append=event.append, last=event.last_chunk, metadata=metadata)
+
     async def complete(self, words: Words | None = None) -> None:
         """End the task: COMPLETED. Returning from the function does the same without words."""
         await self._status(states.COMPLETED, words)
@@ -273,11 +303,13 @@ class Turn:
         message.task_id = self.task_id
         return message
 
-    async def _status(self, state: a2a_pb2.TaskState, words: Words | None) -> None:
+    async def _status(self, state: a2a_pb2.TaskState, words: Words | None, metadata: Struct | None = None) -> None:
         message = None if words is None else self.say(words)
-        await self.sink.emit(status_changed(self.task_id, self.context_id, state, now_ms(), message))
+        await self.sink.emit(status_changed(self.task_id, self.context_id, state, now_ms(), message, metadata))
 
-    async def _artifact(self, artifact: a2a_pb2.Artifact, *, append: bool, last: bool) -> None:
+    async def _artifact(
+        self, artifact: a2a_pb2.Artifact, *, append: bool, last: bool, metadata: Struct | None = None
+    ) -> None:
         await self.sink.emit(
             a2a_pb2.StreamResponse(
                 artifact_update=a2a_pb2.TaskArtifactUpdateEvent(
@@ -286,6 +318,7 @@ class Turn:
                     artifact=artifact,
                     append=append,
                     last_chunk=last,
+                    metadata=metadata,
                 )
             )
         )

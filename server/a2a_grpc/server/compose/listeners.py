@@ -13,6 +13,7 @@ from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.health import Health
 from a2a_grpc.server.bindings.asgi.key_set import KeySetEndpoint
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
+from a2a_grpc.server.bindings.asgi.media import JSON
 from a2a_grpc.server.bindings.asgi.router import PlainRouter, Router
 from a2a_grpc.server.bindings.asgi.types import App
 from a2a_grpc.server.bindings.grpc.admin_server import AdminServer
@@ -97,6 +98,7 @@ async def listen_registry(
         max_nesting=settings.limits.max_nesting,
         cors=Cors(settings.http.cors_origins.values),
         served=Rules(registry_pb2.DESCRIPTOR.services_by_name["RegistryService"]),
+        media_type=JSON,
     )
     return (
         await _opened_grpc(settings, server),

@@ -47,17 +47,21 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
     registrations = Registrations(
         nodes, max_ttl=registry.lease_ttl, per_owner=registry.max_per_owner, most=registry.max_agents
     )
-    fetcher = CardFetcher(
-        destinations,
-        timeout=registry.check_timeout,
-        max_bytes=registry.max_card_bytes,
-        connections=registry.check_concurrency,
-    )
-    stack.push_async_callback(fetcher.close)
+
+    def fetcher() -> CardFetcher:
+        made = CardFetcher(
+            destinations,
+            timeout=registry.check_timeout,
+            max_bytes=registry.max_card_bytes,
+            connections=registry.check_concurrency,
+        )
+        stack.push_async_callback(made.close)
+        return made
+
     terms = Terms(max_card_bytes=registry.max_card_bytes, per_owner=registry.max_per_owner, open=gate.open)
     validator = Validator(max_nesting=settings.limits.max_nesting, max_id_length=settings.limits.max_id_length)
     pipeline = Pipeline(
-        RegistryOperations(registrations, fetcher, destinations, keys, terms),
+        RegistryOperations(registrations, fetcher(), destinations, keys, terms),
         (
             steps.RequestId(),
             steps.AccessLog(),
@@ -74,7 +78,8 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
         checker = Checker(
             registrations,
             destinations,
-            fetcher,
+            # Its own: whoever registers agents that are slow to answer must not keep it from looking for others.
+            fetcher(),
             ask_health,
             keys,
             interval=registry.check_interval,

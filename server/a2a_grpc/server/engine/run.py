@@ -261,6 +261,7 @@ class Run:
             extensions=origin.extensions,
             attempt=attempt,
             checkpoint=stored.checkpoint,
+            current=stored.fold.task,
         )
 
     def _status(self, state: a2a_pb2.TaskState, words: str | None = None) -> a2a_pb2.StreamResponse:

@@ -103,7 +103,7 @@ class RegistrySettings(Group):
         int,
         Field(ge=1, le=10_000),
         Variable(name="A2A_REGISTRY_CHECK_CONCURRENCY", doc="Agents that this process looks for at the same time."),
-    ] = 20
+    ] = 100
     allow: Annotated[
         Allowed,
         _from_text(parse_allowed),

@@ -51,12 +51,14 @@ def create_app(
     challenge: str = "Bearer",
     check_version: VersionCheck = any_version,
     served: rules.Rules = rules.A2A,
+    media_type: bytes | None = None,
 ) -> App:
     """The gateway as an ASGI app.
 
     `max_message_bytes` is the size of the protobuf; `max_nesting` the levels of free-form data; `heartbeat` is in
     seconds; `challenge` is the WWW-Authenticate of a 401 for which the call has left none; `check_version` is asked
-    about requests that cannot be read; `served` is the service whose operations the handler knows.
+    about requests that cannot be read; `served` is the service whose operations the handler knows, and
+    `media_type` that of its answers; None: one of those of A2A, as the caller wants it.
     """
     return _Gateway(
         handler=handler,
@@ -67,6 +69,7 @@ def create_app(
         challenge=challenge.encode("latin-1"),
         check_version=check_version,
         served=served,
+        media_type=media_type,
         literal=_literal_routes(served),
     )
 
@@ -81,6 +84,7 @@ class _Gateway:
     challenge: bytes
     check_version: VersionCheck
     served: rules.Rules
+    media_type: bytes | None
     literal: Mapping[tuple[str, bytes], rules.Match]
     """Paths without fields always mean the same."""
 
@@ -127,7 +131,7 @@ class _Gateway:
         if match.method == "GetExtendedAgentCard" and exchange.verb in ("GET", "HEAD"):
             await self._serve_card(exchange, call, body)
             return
-        await exchange.respond(200, _response_type(exchange), body, _caching(exchange))
+        await exchange.respond(200, self._type(exchange), body, _caching(exchange))
 
     async def _serve_card(self, exchange: Exchange, call: Call, body: bytes) -> None:
         # A cache of the caller's own may keep it, and asks each time: what it may see can change (13.3).
@@ -139,7 +143,7 @@ class _Gateway:
         if etag_matches(exchange.parameters, etag):
             await exchange.respond_empty(304, headers)
         else:
-            await exchange.respond(200, _response_type(exchange), body, headers)
+            await exchange.respond(200, self._type(exchange), body, headers)
 
     async def _read(self, exchange: Exchange, match: rules.Match, query: Query) -> Message:
         if not has_body(exchange.parameters) or exchange.verb in ("GET", "HEAD", "DELETE"):
@@ -174,6 +178,11 @@ class _Gateway:
             return allowed_verbs(error)
         return ["OPTIONS"]
 
+    def _type(self, exchange: Exchange) -> bytes:
+        if self.media_type is not None:
+            return self.media_type
+        return response_type(exchange.parameters.get("content-type", ""), exchange.parameters.get("accept", ""))
+
     async def _answer_options(self, exchange: Exchange) -> None:
         verbs = self._verbs(exchange.scope["raw_path"])
         allow = (b"allow", ", ".join(verbs).encode())
@@ -184,7 +193,7 @@ class _Gateway:
         headers = error_headers(error, exchange.call, self.challenge)
         if exchange.verb in ("GET", "HEAD"):
             headers.append(_NO_STORE)
-        await exchange.respond(error.kind.http, _response_type(exchange), _encode_error(error), headers)
+        await exchange.respond(error.kind.http, self._type(exchange), _encode_error(error), headers)
 
 
 def _literal_routes(served: rules.Rules) -> Mapping[tuple[str, bytes], rules.Match]:
@@ -203,10 +212,6 @@ def _tenant(match: rules.Match, query: Query) -> str | None:
     if match.route.has_body:
         return None
     return next((value for name, value in reversed(query) if name == "tenant"), "")
-
-
-def _response_type(exchange: Exchange) -> bytes:
-    return response_type(exchange.parameters.get("content-type", ""), exchange.parameters.get("accept", ""))
 
 
 def _caching(exchange: Exchange) -> tuple[Header, ...]:
