@@ -7,9 +7,10 @@ B111, B113 and B115 of the field reports.
 
 import asyncio
 import inspect
+import random
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import grpc
 import pytest
@@ -201,6 +202,29 @@ async def test_a_run_whose_connection_is_killed_five_times_runs_once(two_replica
     assert isinstance(result, Completed) and result.text == numbers(24) == chunks(seen)
     [only] = await tasks_of(two_replicas.replicas[1], context_id)
     assert only.id == result.task_id
+
+
+async def test_many_runs_at_once_over_connections_that_break(two_replicas: Pair) -> None:
+    """Cut at random, now to the one replica and now to the other: nothing is lost, and nothing is done twice."""
+    context_id, chance = uuid.uuid4().hex, random.Random(11)
+    async with AsyncExitStack() as stack:
+        paths = [await stack.enter_async_context(through_relay(two_replicas.replicas[0], one)) for one in BINDINGS]
+
+        async def cut() -> None:
+            while True:
+                await asyncio.sleep(chance.uniform(0.05, 0.2))
+                at = chance.randrange(len(paths))
+                _, between = paths[at]
+                between.target = address_of(chance.choice(two_replicas.replicas), BINDINGS[at])
+                between.reset()
+
+        cutting = asyncio.create_task(cut())
+        runs = [agent.session(context_id).run("tick 12 60") for agent, _ in paths for _ in range(8)]
+        results = await asyncio.gather(*runs)
+        cutting.cancel()
+    assert [result.text for result in results] == [numbers(12)] * len(runs)
+    found = {one.id for one in await tasks_of(two_replicas.replicas[1], context_id)}
+    assert found == {result.task_id for result in results if isinstance(result, Completed)} and len(found) == len(runs)
 
 
 async def test_runs_share_a_connection(two_replicas: Pair, binding: str) -> None:
