@@ -278,6 +278,20 @@ async def test_who_shows_nothing_and_is_refused_hears_what_the_agent_wants(bindi
     assert len(agent.shown) == 1
 
 
+async def test_who_is_refused_by_an_agent_whose_card_asks_for_nothing_hears_that_nothing_was_shown(
+    binding: str,
+) -> None:
+    agent = Doorkeeper()
+    agent.lets_in = lambda shown: "authorization" in shown
+    async with (
+        guarded(agent, binding, {}) as found,
+        await A2AClient.connect(found, credentials=BearerToken("abc")) as client,
+    ):
+        with pytest.raises(UnauthenticatedError, match=r"Who are you\? Its card asks for none of the credentials"):
+            await client.get_task(GET)
+    assert len(agent.shown) == 1
+
+
 # -- tokens that the client fetches ------------------------------------------------------------------------------------
 
 
@@ -415,6 +429,20 @@ async def test_a_function_that_gives_tokens_is_asked_again_after_a_refusal(bindi
         auth.given.append("new")
         await client.get_task(GET)
     assert [shown["authorization"] for shown in agent.shown] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_function_that_gives_the_same_token_again_is_no_reason_to_call_again(binding: str) -> None:
+    """Whatever else is shown beside it."""
+    agent = Doorkeeper()
+    agent.lets_in = lambda _: False
+    schemes = {"token": BEARER, "key": api_key("header", "x-key")}
+    async with (
+        guarded(agent, binding, schemes, {"token": [], "key": []}) as found,
+        await A2AClient.connect(found, credentials=[BearerToken(lambda: "same"), ApiKey(KEY)]) as client,
+    ):
+        with pytest.raises(UnauthenticatedError, match=r"Who are you\?$"):
+            await client.get_task(GET)
+    assert len(agent.shown) == 1 and agent.shown[0]["x-key"] == KEY
 
 
 async def test_a_caller_that_leaves_does_not_take_the_token_from_the_others(auth: Authorization) -> None:

@@ -71,7 +71,12 @@ def choose(card: a2a_pb2.AgentCard | None, credentials: Sequence[Credentials], a
     chosen = next((uses for uses in met if uses), [])
     if credentials and not met and card.security_requirements:
         raise CredentialsError(f"{_demand(alternatives)} The credentials that were given are not for that.")
-    return Authenticator(chosen, around, _demand(alternatives) if card.security_requirements else "")
+    hint = ""
+    if card.security_requirements:
+        hint = _demand(alternatives)
+    elif credentials:
+        hint = "Its card asks for none of the credentials that were given, so they were not shown; headers would be."
+    return Authenticator(chosen, around, hint)
 
 
 def _alternatives(card: a2a_pb2.AgentCard) -> list[list[Wanted]]:

@@ -95,7 +95,7 @@ class BearerToken(Credentials):
         if isinstance(self.token, str):
             return None
         again = await self.access(wanted, around)
-        return None if again == refused else again
+        return None if again.headers["authorization"] == refused.headers.get("authorization") else again
 
 
 @dataclass(frozen=True)
