@@ -148,6 +148,7 @@ class RegistryOperations:
         size = request.page_size or DEFAULT_PAGE_SIZE
         bound_to = _filters(request, caller)
         wanted, place, used = Wanted.of(request), _cursor(request, bound_to), 0
+        shown = place
         response = pb.SearchAgentsResponse()
         for _ in range(_SCANNED // _BATCH):
             look = await self._registrations.look(place, _BATCH)
@@ -162,10 +163,11 @@ class RegistryOperations:
                     agent = present(entry, detail)
                     used += agent.ByteSize()
                     if len(response.agents) == size or (used > _MAX_PAGE_BYTES and response.agents):
-                        response.next_page_token = pages.encode(cast("Cursor", place), bound_to)
+                        # The place of an agent that was shown: the last one looked at may be nothing for the caller.
+                        response.next_page_token = pages.encode(cast("Cursor", shown), bound_to)
                         return response
                     response.agents.append(agent)
-                    place = glance.place
+                    shown = glance.place
             place = look.last or place
             if not look.more:
                 return response
