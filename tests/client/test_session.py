@@ -184,6 +184,14 @@ async def test_a_session_keeps_the_task_of_a_call_that_took_too_long(agent: Remo
     assert isinstance(result, Completed) and result.text == "1 2 3 4 5 6 " and result.task_id == caught.value.task_id
 
 
+async def test_what_a_background_run_waits_for_is_told_before_it_is_waited_for(agent: RemoteAgent) -> None:
+    session = agent.session()
+    await session.start("auth 600")
+    first, second = await session.result(), await session.result()
+
+    assert isinstance(first, AuthRequired) and isinstance(second, Completed)
+
+
 async def test_a_task_that_was_erased_is_forgotten(agent: RemoteAgent) -> None:
     session = agent.session(token=agent.session("c1").to_token())
     assert session.context_id == "c1"

@@ -98,7 +98,8 @@ class Session:
         task = response.task
         # The first event of a task is its creation: all that comes after it is still to be told.
         is_new = self._runner.client.numbers_events and not request.message.task_id
-        self._note(task.id, task.context_id, task.status.state, time_of(task.status), 1 if is_new else 0)
+        # The caller is not told the state: one that waits already is still news, whenever it began.
+        self._note(task.id, task.context_id, task.status.state, "", 1 if is_new else 0)
         return Continuation(
             target=self._runner.target, task_id=task.id, context_id=task.context_id, cursor=self._cursor
         )
