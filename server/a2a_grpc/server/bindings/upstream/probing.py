@@ -1,6 +1,9 @@
 """Whether a gRPC server answers, asked at addresses that were checked."""
 
+import ssl
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -29,7 +32,7 @@ async def ask_health(agent: AgentAddress, addresses: Sequence[Address], timeout:
     ]
     if agent.destination.scheme == "https":
         options.append(("grpc.ssl_target_name_override", host))
-        channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options)
+        channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(_roots()), options)
     else:
         channel = grpc.aio.insecure_channel(target, options)
     async with channel:
@@ -47,6 +50,13 @@ async def ask_health(agent: AgentAddress, addresses: Sequence[Address], timeout:
                 return f"it did not answer within {timeout:g} s"
             return "it cannot be reached"
     return "" if response.status == health_pb2.HealthCheckResponse.SERVING else "it says that it does not serve"
+
+
+@cache
+def _roots() -> bytes | None:
+    """The certificates that this machine trusts (SSL_CERT_FILE), as over HTTPS; None: those that gRPC comes with."""
+    path = ssl.get_default_verify_paths().cafile
+    return Path(path).read_bytes() if path else None
 
 
 def _target(addresses: Sequence[Address], port: int) -> str:
