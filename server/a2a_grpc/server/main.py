@@ -16,7 +16,7 @@ from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
-from a2a_grpc.server.compose.hosts import host_many, host_one, open_doors
+from a2a_grpc.server.compose.hosts import host_executor, host_many, host_one, open_doors
 from a2a_grpc.server.compose.listeners import (
     Published,
     administer,
@@ -69,10 +69,19 @@ def serve(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "agent",
         nargs="?",
-        default=DEMO_AGENT,
         metavar="MODULE:ATTR|FILE",
         help="the module and the name in it that holds the Agent, such as my_agent:agent; or a file such as "
         "agents.yaml that names an agent for each tenant; default: the demo agent",
+    )
+    parser.add_argument(
+        "--executor",
+        metavar="MODULE:CLASS",
+        help="serve an AgentExecutor of a2a-sdk instead: a class, a function that makes one, or an object",
+    )
+    parser.add_argument(
+        "--card",
+        metavar="FILE|MODULE:ATTR",
+        help="the card for --executor: a YAML or JSON file, or an AgentCard; default: the executor's agent_card",
     )
     parser.add_argument(
         "--register",
@@ -81,13 +90,20 @@ def serve(arguments: Sequence[str]) -> int:
         "grpc://localhost:50060; default: A2A_REGISTER_URL",
     )
     given = parser.parse_args(arguments)
-    reference = given.agent
+    reference = given.agent or DEMO_AGENT
+    if given.executor is not None and given.agent is not None:
+        parser.error("name an agent or an --executor, not both")
+    if given.card is not None and given.executor is None:
+        parser.error("--card goes with --executor; the card of an Agent is its own")
     try:
         register = parse_registry_url(given.register) if given.register is not None else None
     except ValueError as error:
         return _complain([f"--register is {given.register[:100]!r}, but {error}"])
 
     def composed(settings: Settings, deadline: Deadline) -> Coroutine[Any, Any, None]:
+        if given.executor is not None:
+            hosts = host_executor(settings, given.executor, given.card)
+            return _serve(settings, hosts, deadline, register or settings.registering.url)
         host = host_many if reference.endswith((".yaml", ".yml")) else host_one
         return _serve(settings, host(settings, reference), deadline, register or settings.registering.url)
 

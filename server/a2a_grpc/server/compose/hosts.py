@@ -27,7 +27,26 @@ def _as_it_is(card: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
 def host_one(settings: Settings, reference: str) -> Hosts:
     """The agent at `MODULE:ATTR`, for callers of all tenants. Raises: ValueError that says what is wrong."""
     _check_addresses(settings)
-    agent = load_agent(reference)
+    return _host_for_all(settings, load_agent(reference))
+
+
+def host_executor(settings: Settings, reference: str, card: str | None) -> Hosts:
+    """The executor of a2a-sdk at `MODULE:ATTR` with the card that `card` names, for callers of all tenants.
+
+    Raises: ValueError that says what is wrong.
+    """
+    _check_addresses(settings)
+    try:
+        # It takes half a second, and comes with an extra.
+        from a2a_grpc.server.agents.executor import load_executor  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "a2a":
+            raise
+        raise ValueError("--executor needs a2a-sdk: pip install 'a2a-grpc[executor]'") from None
+    return _host_for_all(settings, load_executor(reference, card))
+
+
+def _host_for_all(settings: Settings, agent: Agent) -> Hosts:
     gate = build_gate(settings.auth.config(), agent.card)
     return Hosts([_host(settings, agent, gate, limits_of(settings))], for_all=True)
 

@@ -1,0 +1,191 @@
+"""Executors as the tutorials of a2a-sdk write them, none of which knows where it runs. The first word says what."""
+
+import asyncio
+
+from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    Artifact,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from a2a.utils.errors import InvalidParamsError
+
+agent_card = AgentCard(
+    name="Executors",
+    description="Does what the first word says.",
+    version="1.0.0",
+    supported_interfaces=[AgentInterface(url="http://localhost:9999/", protocol_binding="JSONRPC")],
+    default_input_modes=["text/plain"],
+    default_output_modes=["text/plain"],
+    capabilities=AgentCapabilities(streaming=True),
+    skills=[AgentSkill(id="all", name="All", description="Everything.", tags=["test"])],
+)
+"""As a tutorial has it: the interface is that of the server which the tutorial starts."""
+
+
+class HelloWorld(AgentExecutor):
+    """One message, and no task."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:  # noqa: ARG002 - as written
+        await event_queue.enqueue_event(new_text_message("Hello World"))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError("cancel not supported")
+
+
+class Currency(AgentExecutor):
+    """Works on a task, asks for what it needs, and goes on with the answer."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        task = context.current_task
+        if not task:
+            assert context.message is not None
+            task = new_task_from_user_message(context.message)
+            await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        words = context.get_user_input().split()
+        await updater.update_status(
+            TaskState.TASK_STATE_WORKING, updater.new_agent_message([new_text_part("Looking up the rates…")])
+        )
+        if "EUR" not in words:
+            await updater.requires_input(updater.new_agent_message([new_text_part("Into which currency?")]))
+            return
+        asked = [part.text for message in task.history for part in message.parts]
+        await updater.add_artifact([new_text_part(f"90 EUR, asked by {asked[0]!r}")], name="conversion_result")
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError("cancel not supported")
+
+
+class LongRunning(AgentExecutor):
+    """Works until it is canceled, and says so with its own words."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await event_queue.enqueue_event(
+            Task(
+                id=context.task_id,
+                context_id=context.context_id,
+                status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
+                history=[context.message] if context.message else [],
+            )
+        )
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        await updater.start_work()
+        await updater.add_artifact([Part(text="half")], artifact_id="work", name="work")
+        await asyncio.Event().wait()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.current_task is not None and context.task_id == context.current_task.id
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id or "")
+        await updater.cancel(updater.new_agent_message([new_text_part("Stopped half-way.")]))
+
+
+class Chunks(AgentExecutor):
+    """An artifact in as many chunks as are asked for, with events made by hand."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        count = int(context.get_user_input().split()[1])
+        task_id, context_id = context.task_id or "", context.context_id or ""
+        await event_queue.enqueue_event(
+            Task(
+                id=context.task_id,
+                context_id=context.context_id,
+                status=TaskStatus(state=TaskState.TASK_STATE_WORKING),
+            )
+        )
+        for number in range(count):
+            await event_queue.enqueue_event(
+                TaskArtifactUpdateEvent(
+                    task_id=task_id,
+                    context_id=context_id,
+                    artifact=Artifact(artifact_id="a1", name="count", parts=[Part(text=f"{number} ")]),
+                    append=number > 0,
+                    last_chunk=number == count - 1,
+                )
+            )
+        await event_queue.enqueue_event(
+            TaskStatusUpdateEvent(
+                task_id=task_id, context_id=context_id, status=TaskStatus(state=TaskState.TASK_STATE_COMPLETED)
+            )
+        )
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+class Recovering(AgentExecutor):
+    """Hangs at its first attempt; the next one tells what it found."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        if context.current_task is None:
+            assert context.message is not None
+            await event_queue.enqueue_event(new_task_from_user_message(context.message))
+            await updater.add_artifact([Part(text="begun")], artifact_id="begun", name="begun")
+            await asyncio.Event().wait()
+        assert context.current_task is not None
+        found = [artifact.name for artifact in context.current_task.artifacts]
+        attempt = context.call_context.state["attempt"]
+        await updater.add_artifact([Part(text=f"attempt {attempt}, found {found}")], name="end")
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+class Broken(AgentExecutor):
+    """Fails, in the way that is asked for."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        match context.get_user_input().split()[1]:
+            case "raises":
+                raise RuntimeError("the password is 1234")
+            case "refuses":
+                raise InvalidParamsError("Say more.")
+            case "elsewhere":
+                await event_queue.enqueue_event(
+                    TaskStatusUpdateEvent(task_id="another", status=TaskStatus(state=TaskState.TASK_STATE_COMPLETED))
+                )
+            case "late":
+                updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+                await updater.complete()
+                await updater.add_artifact([Part(text="too late")], name="late")
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+class Dispatch(AgentExecutor):
+    """All of them behind one executor: the first word of a task's first message says which."""
+
+    agent_card = agent_card
+
+    def __init__(self) -> None:
+        self._by_word: dict[str, AgentExecutor] = {
+            "hello": HelloWorld(),
+            "convert": Currency(),
+            "long": LongRunning(),
+            "chunks": Chunks(),
+            "recover": Recovering(),
+            "broken": Broken(),
+        }
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await self._of(context).execute(context, event_queue)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await self._of(context).cancel(context, event_queue)
+
+    def _of(self, context: RequestContext) -> AgentExecutor:
+        first = context.current_task.history[0] if context.current_task else context.message
+        assert first is not None
+        return self._by_word[first.parts[0].text.split()[0]]
