@@ -43,14 +43,14 @@ class RegistryProcess(Replica):
 
 
 class Agent(Replica):
-    """The demo agent, which keeps itself registered."""
+    """The demo agent, which keeps itself registered; without a URL where A2A_REGISTER_URL says."""
 
     def __init__(self, registry_url: str, env: Mapping[str, str]) -> None:
         super().__init__(agent=None, redis_url=None, env=env)
         self._registry_url = registry_url
 
     def command(self) -> list[str]:
-        return [*super().command(), "--register", self._registry_url]
+        return [*super().command(), *(["--register", self._registry_url] if self._registry_url else [])]
 
 
 class Registries(NamedTuple):

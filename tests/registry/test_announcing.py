@@ -163,7 +163,7 @@ async def test_the_service_starts_and_stops_without_a_registry(pair: Registries)
 
 
 async def test_who_may_not_register_goes_on_serving(pair: Registries) -> None:
-    with agent(pair.urls[0], {}) as one:
+    with agent("", {"A2A_REGISTER_URL": pair.urls[0]}) as one:
         await says(one, "Only callers with credentials")
         one.wait_ready()
         assert await found(pair.urls[0]) == []
@@ -220,7 +220,7 @@ def test_what_cannot_work_is_said_at_start(
 ) -> None:
     one = Agent("", env | {"A2A_DATA_DIR": str(tmp_path)})
     try:
-        command = [*one.command()[:-2], *arguments]
+        command = [*one.command(), *arguments]
         ended = subprocess.run(command, env=one._env, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     finally:
         one.close()

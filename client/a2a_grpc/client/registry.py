@@ -122,7 +122,7 @@ class Registry:
         options = Options(
             parameters=parameters(headers or {}, ()),
             connect_timeout=connect_timeout,
-            keepalive=None,
+            keepalive=30.0,
             ca_file=ca_file,
             certificate=certificate or certificate_in(shown),
         )

@@ -52,8 +52,15 @@ def registry_caller(url: str, header: tuple[str, str] | None, ca_file: Path | No
 class _OverGrpc:
     def __init__(self, target: str, authorities: bytes | None, header: tuple[str, str] | None, *, tls: bool) -> None:
         self._metadata = (header,) if header else ()
-        # The registry's own words come as details of a status, whose connection is made anew soon after an outage.
-        options = (("grpc.max_reconnect_backoff_ms", 2_000), ("grpc.use_local_subchannel_pool", 1))
+        options = (
+            ("grpc.max_reconnect_backoff_ms", 2_000),
+            ("grpc.use_local_subchannel_pool", 1),
+            # A registry that vanished, or moved, must be looked for anew while the old connection still seems to stand.
+            ("grpc.keepalive_time_ms", 20_000),
+            ("grpc.keepalive_timeout_ms", 5_000),
+            ("grpc.http2.ping_timeout_ms", 5_000),  # the one that counts; a minute by default
+            ("grpc.keepalive_permit_without_calls", 1),
+        )
         if tls:
             self._channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(authorities), options)
         else:
