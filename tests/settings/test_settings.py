@@ -53,6 +53,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert (settings.grpc.max_connection_age, settings.grpc.max_connection_age_grace) == (0, 600)
     assert (settings.drain.delay, settings.drain.grace, settings.drain.timeout) == (0, 15, 28)
     assert settings.admin.addr is None
+    assert (str(settings.metrics.addr), settings.metrics.asked_for) == ("0.0.0.0:9464", False)
     assert (settings.limits.max_message_bytes, settings.limits.max_nesting, settings.limits.max_id_length) == (
         4194304,
         32,
@@ -112,6 +113,7 @@ GIVEN = {
     "A2A_DRAIN_GRACE": "10",
     "A2A_DRAIN_TIMEOUT": "20",
     "A2A_ADMIN_ADDR": "127.0.0.1:6003",
+    "A2A_METRICS_ADDR": "127.0.0.1:6004",
     "A2A_MAX_MESSAGE_BYTES": "1048576",
     "A2A_MAX_NESTING": "16",
     "A2A_MAX_ID_LENGTH": "128",

@@ -48,6 +48,7 @@ class Replica:
             "A2A_GRPC_ADDR": self.grpc_addr,
             "A2A_HTTP_ADDR": f"127.0.0.1:{http_port}",
             "A2A_DATA_DIR": str(self._home / "data"),
+            "A2A_METRICS_ADDR": "none",
             **({"A2A_REDIS_URL": redis_url} if redis_url else {}),
             # Enough for a turn that is about to end. Most tests stop replicas with turns that never would.
             "A2A_DRAIN_GRACE": "1",

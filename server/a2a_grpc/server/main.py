@@ -18,10 +18,10 @@ from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
 from a2a_grpc.server.compose.hosts import host_many, host_one, open_doors
 from a2a_grpc.server.compose.listeners import Published, administer, compose_certificates, listen_grpc, listen_http
+from a2a_grpc.server.compose.metrics import measure
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
 from a2a_grpc.server.core import ids
-from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
@@ -228,7 +228,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         pipeline = compose_pipeline(
             settings,
             hosts,
-            Limiter(quotas, Counters()),
+            Limiter(quotas),
             Operations(
                 hosts,
                 engine,
@@ -247,6 +247,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
                 hosted.published = publish(hosted.card, datetime.fromtimestamp(since // 1000, UTC))
 
         await administer(settings, stack, engine, store, tail, letters)
+        await measure(settings, stack, engine, store.replica)
         largest = max(hosted.limits.max_message_bytes for hosted in hosts)
         drain.add(await listen_grpc(settings, pipeline, published, readiness, largest, certificates))
         drain.add(await listen_http(settings, pipeline, published, readiness, largest, certificates))

@@ -160,6 +160,7 @@ class Gate:
             problem or f"Send {self._means(required)}.",
             challenge=self._challenge(required, bad),
             metadata={"schemes": wanted},
+            scheme=next(iter(bad), ""),
         )
 
     def _means(self, required: Requirements) -> str:

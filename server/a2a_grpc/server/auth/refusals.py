@@ -8,10 +8,13 @@ from a2a_grpc.wire.errors import PermissionDeniedError, UnauthenticatedError
 class NotAdmittedError(UnauthenticatedError):
     """No credentials, or bad ones."""
 
-    def __init__(self, message: str, *, challenge: str = "", metadata: Mapping[str, str] | None = None) -> None:
-        """`challenge`: the value of WWW-Authenticate."""
+    def __init__(
+        self, message: str, *, challenge: str = "", metadata: Mapping[str, str] | None = None, scheme: str = ""
+    ) -> None:
+        """`challenge`: the value of WWW-Authenticate; `scheme`: of the bad credentials, "" where there were none."""
         super().__init__(message, metadata=metadata)
         self.challenge = challenge
+        self.scheme = scheme
 
 
 class ScopeMissingError(PermissionDeniedError):

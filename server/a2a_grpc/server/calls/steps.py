@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar
 
+from google.rpc import code_pb2
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import audit
 from a2a_grpc.server.auth.gate import Gates
@@ -22,6 +24,7 @@ from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.telemetry.instruments import AUTHENTICATION_FAILURES, CALLS
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -52,6 +55,9 @@ from a2a_grpc.wire.headers import (
 log = logging.getLogger(__name__)
 access_log = logging.getLogger("a2a_grpc.access")
 
+_SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
+_SYSTEMS = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
+"""The values of `rpc.system.name` by binding; OpenTelemetry knows the first and the last."""
 _RETRY_AFTER = 1.0
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUPPORTED = parse_version(SUPPORTED_VERSION)
@@ -91,7 +97,10 @@ class RequestId(Step):
 
 
 class AccessLog(Step):
-    """One record per call. Outside of `errors`, so that it sees the public outcome of every call, refused ones too."""
+    """One record per call, and one measurement.
+
+    Outside of `errors`, so that it sees the public outcome of every call, refused ones too.
+    """
 
     name = "access-log"
     after = ("request-id",)
@@ -100,6 +109,8 @@ class AccessLog(Step):
         current.begun = time.perf_counter()
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if CALLS.wanted:
+            _measure(current, error)
         level = logging.INFO if isinstance(error, A2AError) else logging.DEBUG
         if access_log.isEnabledFor(level):
             access_log.log(
@@ -116,15 +127,22 @@ class AccessLog(Step):
 
 
 class Audit(Step):
-    """Puts on record who was refused, and who ended a task. Outside of `errors`, so that it sees what callers see."""
+    """Puts on record, and counts, who was refused; and who ended a task.
+
+    Outside of `errors`, so that it sees what callers see.
+    """
 
     name = "audit"
     after = ("access-log",)
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if isinstance(error, UnauthenticatedError):
+            scheme = error.scheme if isinstance(error, NotAdmittedError) else ""
+            AUTHENTICATION_FAILURES.add(scheme, "invalid" if scheme else "missing")
             _note(current, "authentication-failed", reason=error.message)
         elif isinstance(error, PermissionDeniedError):
+            schemes = "+".join(sorted(current.principal.schemes))
+            AUTHENTICATION_FAILURES.add(schemes, "scope" if isinstance(error, ScopeMissingError) else "denied")
             _note(current, "denied", reason=error.message)
         elif error is None and isinstance(current.request, a2a_pb2.CancelTaskRequest):
             _note(current, "task-canceled", task_id=current.request.id)
@@ -380,6 +398,20 @@ def _note(current: Current, event: str, **facts: str) -> None:
         binding=current.call.binding,
         method=current.call.method,
         **facts,
+    )
+
+
+def _measure(current: Current, error: BaseException | None) -> None:
+    code, reason = ("OK", "") if error is None else ("CANCELLED", "")
+    if isinstance(error, A2AError):
+        code, reason = code_pb2.Code.Name(error.kind.code), error.kind.reason
+    method = current.call.method
+    CALLS.record(
+        time.perf_counter() - current.begun,
+        _SYSTEMS.get(current.call.binding, ""),
+        f"{_SERVICE}/{method}" if method else "_OTHER",
+        code,
+        reason,
     )
 
 

@@ -84,7 +84,7 @@ async def listen_grpc(
         certificates=certificates,
         require_certificates=settings.tls.grpc_requires,
     )
-    port = await _opened(server.start(), "A2A_GRPC_ADDR")
+    port = await opened(server.start(), "A2A_GRPC_ADDR")
     log.info("gRPC on %s:%d", grpc.addr.host, port)
     return server
 
@@ -124,7 +124,7 @@ async def listen_http(
         certificates=certificates,
         encrypted=settings.tls.terminated,
     )
-    port = await _opened(listener.start(), "A2A_HTTP_ADDR")
+    port = await opened(listener.start(), "A2A_HTTP_ADDR")
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
     return listener
 
@@ -142,12 +142,12 @@ async def administer(
         store.registry,
     )
     server = AdminServer(service, addr=str(addr))
-    port = await _opened(server.start(), "A2A_ADMIN_ADDR")
+    port = await opened(server.start(), "A2A_ADMIN_ADDR")
     stack.push_async_callback(server.stop, _ADMIN_GRACE)
     log.info("administration on %s:%d", addr.host, port)
 
 
-async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
+async def opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
     """The port on which `listener` listens. Raises: ValueError that says what to change."""
     try:
         return await listener

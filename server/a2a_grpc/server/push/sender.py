@@ -26,6 +26,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.records import Outcome
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.webhooks import Claim, Webhooks
+from a2a_grpc.server.telemetry.instruments import DEAD_LETTERS, WEBHOOK_ATTEMPTS
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +101,6 @@ class PushSender:
         self._hosts: Counter[str] = Counter()
         self._turned_away: Counter[str] = Counter()
         self._news = asyncio.Event()
-        self.counts: Counter[str] = Counter()
-        """What happened so far: `delivered`, `failed` (to be tried again), `given_up`, `refused`."""
 
     def watch(self, watch: Callable[[str, Callable[[bytes | None], None]], None]) -> None:
         """Hear by `watch` (see `LogTail.watch`) when webhooks are due."""
@@ -206,7 +205,7 @@ class PushSender:
                     if failure is not None:
                         await self._failed(claim, event.seq, failure, destination.origin, attempts)
                         return
-                    self.counts["delivered"] += 1
+                    WEBHOOK_ATTEMPTS.add("delivered")
                     attempts = 0
                     if not await self._advance(claim, event.seq):
                         return
@@ -243,8 +242,8 @@ class PushSender:
         tried = claim.attempts if attempts is None else attempts
         since = (claim.now_ms - claim.since_ms) / 1000 if tried else 0.0
         named = f"webhook {claim.webhook_id} of {claim.task_id}"
+        WEBHOOK_ATTEMPTS.add("refused" if failure.refused else "failed")
         if failure.refused:
-            self.counts["refused"] += 1
             audit.note(
                 "webhook refused",
                 principal=claim.scope.owner,
@@ -259,10 +258,9 @@ class PushSender:
             reason = f"The webhook {claim.webhook_id}{at} could not be told of event {seq}: {failure.reason}."
             letter = await self._webhooks.give_up(claim, seq, reason)
             if letter is not None:
-                self.counts["given_up"] += 1
+                DEAD_LETTERS.add("webhook")
                 log.warning("%s is given up (dead letter %s): %s", named, letter, failure.reason)
             return
-        self.counts["failed"] += 1
         delay = self._patience.delay(tried + 1, failure.retry_after)
         log.info("%s, event %d, attempt %d: %s; again in %.1f s", named, seq, tried + 1, failure.reason, delay)
         await self._webhooks.defer(claim, int(delay * 1000), counted=True)
