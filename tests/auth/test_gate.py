@@ -185,6 +185,14 @@ async def test_the_certificate_says_who_calls() -> None:
         await by_subject.authenticate(Credentials(certificate=PeerCertificate(subject="", names=("DNS:x",))))
 
 
+@pytest.mark.parametrize("name", ["CN=a\nb", "CN=\u202eecila", "CN=" + "a" * 300])
+async def test_a_certificate_whose_name_nobody_can_read_opens_nothing(name: str) -> None:
+    for certificate in (PeerCertificate(subject=name), PeerCertificate(subject="", names=(f"URI:{name}",))):
+        scheme = MutualTls("subject" if certificate.subject else "san")
+        with pytest.raises(UnauthenticatedError, match="printable characters"):
+            await scheme.authenticate(Credentials(certificate=certificate))
+
+
 async def test_keys_are_looked_for_in_their_place_only() -> None:
     digest = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683"  # of "key"
     for location, field in (("header", "parameters"), ("query", "query"), ("cookie", "cookies")):

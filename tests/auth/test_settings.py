@@ -58,6 +58,22 @@ HALVES: list[tuple[dict[str, str], str]] = [
     ({"A2A_SECURITY": "apiKey"}, "A2A_SECURITY requires schemes, and none is configured"),
     ({"A2A_API_KEYS": KEY, "A2A_SECURITY": "bearer"}, "requires the security scheme bearer; configured: apiKey"),
     ({"A2A_API_KEYS": KEY, "A2A_SECURITY": "apiKey(read)"}, "only tokens have scopes"),
+    *(
+        (
+            {"A2A_API_KEYS": KEY, "A2A_API_KEY_HEADER": name},
+            f"cannot be sent as {name.lower()}: that name has a meaning",
+        )
+        for name in ("Host", "content-type", "Connection", "Cookie", "X-Request-Id", "a2a-version", "last-event-id")
+    ),
+    *(
+        (
+            {"A2A_API_KEYS": KEY, "A2A_API_KEY_IN": "query", "A2A_API_KEY_NAME": name},
+            f"cannot be sent as {name}: that is a field of requests",
+        )
+        for name in ("tenant", "id", "page_size", "status")
+    ),
+    (JWT | {"A2A_JWT_ISSUER": "https://issuer.example.com#a"}, "could be mistaken for that of a caller"),
+    (JWT | {"A2A_JWT_ISSUER": "cert:CN=issuer"}, "could be mistaken for that of a caller"),
     ({"A2A_API_KEYS": KEY, "A2A_OWNER": "claim:org"}, "have no token with claims"),
     (JWT | {"A2A_API_KEYS": KEY, "A2A_OWNER": "claim:org"}, "callers who come by apiKey have no token with claims"),
     ({"A2A_OWNER": "claim:org"}, "there are no tokens"),

@@ -9,6 +9,7 @@ import yaml
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.agents import yaml_loader
 from a2a_grpc.wire.errors import A2AError, camel_path
 from a2a_grpc.wire.protojson import from_dict
 
@@ -31,11 +32,13 @@ def load_card(path: str | Path) -> a2a_pb2.AgentCard:
     file = Path(path)
     try:
         data = file.read_bytes()
-        value = json.loads(data) if file.suffix == ".json" else yaml.safe_load(data)
+        value = json.loads(data) if file.suffix == ".json" else yaml_loader.load(data)
     except OSError as error:
         raise CardFileError(file, [f"cannot be read: {error.strerror}"]) from error
     except (yaml.YAMLError, ValueError) as error:
         raise CardFileError(file, [" ".join(str(error).split())]) from error
+    except RecursionError:
+        raise CardFileError(file, ["is nested too deeply"]) from None
     if not isinstance(value, dict):
         raise CardFileError(file, ["must hold an object: the fields of an agent card"])
     card, problems = read_fields(value)

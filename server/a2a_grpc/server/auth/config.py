@@ -86,7 +86,7 @@ class TokensConfig(_Part):
 class OAuth2Config(_Part):
     """Where tokens are to be had. They are checked as those of `jwt`, or of `oidc` where there is no `jwt`."""
 
-    flows: Annotated[tuple[oauth2.Flow, ...], Field(min_length=1)]
+    flows: Annotated[tuple[oauth2.Flow, ...], BeforeValidator(_texts), Field(min_length=1)]
     token_url: Url
     authorization_url: Url | None = None
     device_url: Url | None = None
@@ -232,6 +232,8 @@ class _Issuers:
 
 
 def _issuer(part: TokensConfig, keys: jwks.Keys) -> Issuer:
+    if "#" in part.issuer or part.issuer.startswith("cert:"):
+        raise ValueError(f"the issuer {part.issuer} has a name that could be mistaken for that of a caller")
     return Issuer(
         name=part.issuer,
         audiences=part.audience,

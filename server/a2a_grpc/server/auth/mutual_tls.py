@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth.credentials import Credentials, PeerCertificate
-from a2a_grpc.server.auth.principal import Principal
+from a2a_grpc.server.auth.principal import MAX_NAME, Principal, is_name
 from a2a_grpc.wire.errors import UnauthenticatedError
 
 NamedBy = Literal["subject", "san"]
@@ -49,6 +49,10 @@ class MutualTls:
             raise UnauthenticatedError(
                 "The client certificate does not say who you are: it has no "
                 + ("subject." if self._named_by == "subject" else "subject alternative name.")
+            )
+        if not is_name(name):
+            raise UnauthenticatedError(
+                f"The name in the client certificate is not a text of up to {MAX_NAME} printable characters."
             )
         # No other scheme has such names.
         return Principal(f"cert:{name}", schemes=frozenset({self.name}))
