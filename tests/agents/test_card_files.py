@@ -112,7 +112,7 @@ def test_wrong_values_are_named_by_their_field(tmp_path: Path, text: str, field:
         ("a: " + 3000 * "[", "card.yaml"),
         ("{", "card.json"),
         ('{"a": ' + 100_000 * "[", "card.json"),
-    ],  # fmt: skip
+    ],
 )
 def test_files_that_hold_no_card(tmp_path: Path, text: str, name: str) -> None:
     assert len(problems(tmp_path, text, name)) == 1

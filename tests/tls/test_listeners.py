@@ -15,6 +15,7 @@ import httpx
 import pytest
 import uvloop
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
@@ -404,7 +405,7 @@ async def strangers(authority: Authority) -> list[tuple[bytes, bytes] | None]:
         None,
         Authority().issue("agent-a", [SPIFFE]),
         authority.issue("agent-a", [SPIFFE], valid_for=-HOUR),
-        authority.issue("agent-a", [SPIFFE], usage=x509.ExtendedKeyUsageOID.SERVER_AUTH),
+        authority.issue("agent-a", [SPIFFE], usage=ExtendedKeyUsageOID.SERVER_AUTH),
         Authority("Between", above=authority).issue("agent-a", [SPIFFE]),
     ]
 

@@ -24,7 +24,7 @@ class Document(NamedTuple):
 
 def read(path: Path) -> Document:
     """The document in the file. Raises: ValueError that names the file and, where it is no YAML, the line."""
-    loader = None
+    loader, text = None, ""
     try:
         text = path.read_text(encoding="utf-8")
         loader = Loader(text)
