@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.support import leaks
 from tests.support.servers import StoreServer, fresh_store_server
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ class Replica:
 
     def __init__(self, *, agent: str | None, redis_url: str | None, env: Mapping[str, str]) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="a2a-test-replica-"))
-        self._log_path = self._home / "log"
+        self._log_path = leaks.log_file("replica")
         grpc_port, http_port = free_ports(2)
         self.grpc_addr = f"127.0.0.1:{grpc_port}"
         """host:port"""
