@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -14,7 +14,7 @@ from bench.processes import LOAD_CPU, Server, free_port, service, store
 from bench.throughput import message
 
 _OFF = {"A2A_METRICS_ADDR": "none"}
-_CASES = {
+_CASES: dict[str, dict[str, Any]] = {
     "nothing": _OFF,
     "metrics": {"A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
     "one rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=1000000,read=1000000"},
