@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.wire.protojson import dumps
 
 
@@ -32,6 +33,10 @@ class Request(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, str]:
+        """See Call."""
+
+    @property
+    def credentials(self) -> Credentials:
         """See Call."""
 
     @property

@@ -19,8 +19,13 @@ def forwarded(parameters: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in parameters.items()
         # All else may mean something to the upstream: any header can be an API key, and tracing has several.
-        if not is_of_one_hop(name) and name not in named and _NAME.fullmatch(name) and _VALUE.fullmatch(value)
+        if not is_of_one_hop(name) and name not in named and passable(name, value)
     }
+
+
+def passable(name: str, value: str) -> bool:
+    """Whether gRPC can carry a parameter as metadata."""
+    return _NAME.fullmatch(name) is not None and _VALUE.fullmatch(value) is not None
 
 
 # What the pipeline of an a2a-grpc leaves for its bindings; the challenge belongs to a refusal for want of credentials.
