@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import threading
+from collections import Counter
 from ipaddress import ip_address
 from typing import Any
 
@@ -21,7 +23,7 @@ LOOSE = Destinations(http=True)
 PRIVATE = [
     "127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
     "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "224.0.1.1",
-    "239.255.255.255", "240.0.0.1", "255.255.255.255",
+    "239.255.255.255", "240.0.0.1", "168.63.129.16", "255.255.255.255",
     "::", "::1", "fe80::1", "fe80::1%eth0", "fec0::1", "fc00::1", "fd00:ec2::254", "ff02::1", "ff0e::1", "100::1",
     "2001:db8::1", "3fff::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1",
     "::8.8.8.8", "64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2002:7f00:1::", "2002:a00:1::1",
@@ -49,6 +51,7 @@ HOSTILE = [
     "https:example.com",
     "https://", "https:///", "//example.com/", "example.com", "/hook", "", " ", "https://example.com:443:80/",
     "https://example.com:0/", "https://example.com:65536/", "https://example.com:-1/", "https://example.com:+80/",
+    "https://example.com:0443/", "https://example.com:00/", "https://example.com:99999999999999999999/",
     "https://example.com:8o/", "https://example.com: 80/", "https://exam ple.com/", "https://example%2ecom/",
     "https://127%2e0%2e0%2e1/", "https://%6cocalhost/", "https://example.com%00.evil.com/", "https://example..com/",
     "https://.example.com/", "https://example.com./", "https://-example.com/", "https://example-.com/", "https://*/",
@@ -150,7 +153,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str
 
 
 async def test_one_private_address_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = CheckedNetwork(LOOSE)
+    network = CheckedNetwork(LOOSE, connections=1)
     for found in (["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["8.8.8.8", "::1"], ["fe80::1%lo"], ["::ffff:127.0.0.1"]):
         _answering(monkeypatch, found)
         with pytest.raises(RefusedDestinationError):
@@ -164,7 +167,7 @@ async def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_conn
     """Rebinding: the second answer would lead elsewhere, and nobody asks for it."""
     async with receiver(host="127.0.0.1") as hook:
         allowed = Destinations(allowed=parse_allowed("127.0.0.1"), http=True)
-        network = CheckedNetwork(allowed)
+        network = CheckedNetwork(allowed, connections=1)
         asked = _answering(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
         stream = await network.connect_tcp("rebinding.example.com", hook.port, timeout=1)
         assert stream.get_extra_info("server_addr")[0] == "127.0.0.1"
@@ -177,7 +180,7 @@ async def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_conn
 
 async def test_another_address_is_tried_where_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with receiver(host="127.0.0.1") as hook:
-        network = CheckedNetwork(Destinations(allowed=parse_allowed("127.0.0.0/8"), http=True))
+        network = CheckedNetwork(Destinations(allowed=parse_allowed("127.0.0.0/8"), http=True), connections=1)
         _answering(monkeypatch, ["127.0.0.9", "127.0.0.1"])
         stream = await network.connect_tcp("example.com", hook.port, timeout=1)
         assert stream.get_extra_info("server_addr")[0] == "127.0.0.1"
@@ -185,8 +188,45 @@ async def test_another_address_is_tried_where_one_does_not_answer(monkeypatch: p
         network.close()
 
 
+async def test_name_servers_that_do_not_answer_delay_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks up the same name waits for the same answer, and each name that hangs takes one thread at most."""
+    hanging = threading.Event()
+    asked: Counter[str] = Counter()
+
+    def look_up(host: str, port: int, **_: Any) -> list[Any]:
+        asked[host] += 1
+        if host.endswith("tarpit.example"):
+            hanging.wait(20)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    allowed = Destinations(allowed=parse_allowed("127.0.0.1"), http=True)
+    async with receiver() as hook:
+        network = CheckedNetwork(allowed, connections=20)
+
+        async def connect(host: str, timeout: float) -> None:
+            async with asyncio.timeout(timeout):
+                stream = await network.connect_tcp(host, hook.port)
+            await stream.aclose()
+
+        for _ in range(2):
+            lost = await asyncio.gather(
+                *(connect(f"{number % 15}.tarpit.example", 0.2) for number in range(60)), return_exceptions=True
+            )
+            assert {type(one) for one in lost} == {TimeoutError}
+        await connect("healthy.example", 5)
+        assert asked.total() == 16
+        # An answer that comes late is one for those who ask meanwhile.
+        late = asyncio.create_task(connect("1.tarpit.example", 5))
+        await asyncio.sleep(0)
+        hanging.set()
+        await late
+        assert asked["1.tarpit.example"] == 1
+        network.close()
+
+
 async def test_a_name_without_an_address_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = CheckedNetwork(LOOSE)
+    network = CheckedNetwork(LOOSE, connections=1)
 
     def unknown(*_: Any, **__: Any) -> None:
         raise socket.gaierror(-2, "Name or service not known")

@@ -103,6 +103,51 @@ async def test_410_says_that_nothing_more_is_wanted(hasty: Pair, hook: Receiver,
     assert (letter["attempts"], len(hook.deliveries)) == (1, 1)
 
 
+async def test_what_cannot_be_told_at_all_is_not_tried_for_ever(hasty: Pair, hook: Receiver, letters: Letters) -> None:
+    """A config that was damaged in the store: each try counts, and it ends with a dead letter."""
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller:
+        task = await caller.task("ask", task_push_notification_config=config(hook, id="mine"))
+        await hook.until(1)
+        hasty.store.client.hset(f"a2a:{{0}}:push:{task.id}", "c:mine", b"\x00\xff\xff")
+        await caller.task("echo hi", task_id=task.id)
+        letter = await _letter(letters, task.id)
+    assert letter["attempts"] == 3
+    assert letter["reason"] == (
+        "The webhook mine could not be told of event 3: the service could not make a request of it; the cause is in "
+        "its log."
+    )
+
+
+async def test_ids_of_callers_make_no_lines_of_their_own(hasty: Pair, hook: Receiver, letters: Letters) -> None:
+    """Neither in a log nor in a dead letter: operators read both, and terminals do what they are told."""
+    _answering(hook, 410)
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller:
+        evil = "x\n2026-11-30 12:00:00,000 ERROR a2a_grpc: forged \x1b[2J"
+        task = await caller.task("echo hi", task_push_notification_config=config(hook, id=evil))
+        letter = await _letter(letters, task.id)
+    assert letter["reason"].isprintable()
+    lines = [line for one in hasty.replicas for line in one.log(None).splitlines() if "forged" in line]
+    assert lines and all("webhook x 2026" in line and "\x1b" not in line for line in lines)
+
+
+async def test_who_missed_what_is_not_kept_gets_the_task(pair_pool: PairPool, hook: Receiver) -> None:
+    """A2A_LOG_EVENTS: the first event that a receiver did not take is gone when it is back."""
+    pair = pair_pool.get(
+        AGENT, {**QUICK, "A2A_LOG_EVENTS": "100", "A2A_SNAPSHOT_EVENTS": "10", "A2A_PUSH_ATTEMPTS": "1000"}
+    )
+    _answering(hook, 503)
+    async with GrpcCaller(pair.replicas[0], VERSION) as caller:
+        task = await caller.task("chunks 500", task_push_notification_config=config(hook))
+        assert task.status.state == pb.TASK_STATE_COMPLETED
+    # What is on its way was read before.
+    await hook.until(len(hook.deliveries) + 2)
+    _answering(hook, 200)
+    [only] = await hook.until_end()
+    assert list(only.event) == ["task"]
+    assert (only.event["task"]["id"], only.state, only.seq) == (task.id, "COMPLETED", 503)
+    assert len(only.event["task"]["artifacts"][0]["parts"]) == 500
+
+
 async def test_nobody_listens(hasty: Pair, letters: Letters) -> None:
     async with receiver() as other:
         gone = other.url

@@ -53,7 +53,7 @@ class Courier:
         self._destinations = destinations
         self._keys = keys
         self._timeout = timeout
-        self._network = CheckedNetwork(destinations)
+        self._network = CheckedNetwork(destinations, connections=connections)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=_trusting(),
             max_connections=connections,

@@ -29,6 +29,8 @@ _NAT64 = ip_network("64:ff9b::/96")
 # (Teredo, 6to4), and those for documentation, of which older versions of Python do not know.
 _GLOBAL = IPv6Network("2000::/3")
 _NOT_GLOBAL = tuple(IPv6Network(network) for network in ("2001::/32", "2002::/16", "3fff::/20"))
+# Global by its number, and in one cloud the service that configures the machine itself.
+_OF_THE_MACHINE = IPv4Address("168.63.129.16")
 
 
 class RefusedDestinationError(ValueError):
@@ -103,7 +105,8 @@ def is_public(address: Address) -> bool:
         if address not in _GLOBAL or any(address in network for network in _NOT_GLOBAL):
             return False
     return address.is_global and not (
-        address.is_private
+        address == _OF_THE_MACHINE
+        or address.is_private
         or address.is_loopback
         or address.is_link_local
         or address.is_multicast
@@ -133,9 +136,9 @@ def _read(url: str) -> Destination:
     host = _ipv6(found[1]) if found[1] is not None else _name(found[2].lower())
     port = _PORTS[scheme]
     if found[3]:
-        port = int(found[3]) if len(found[3]) <= len(str(_HIGHEST_PORT)) else 0
+        port = int(found[3]) if len(found[3]) <= len(str(_HIGHEST_PORT)) and found[3][0] != "0" else 0
         if not 1 <= port <= _HIGHEST_PORT:
-            raise RefusedDestinationError(f"has a port that is not between 1 and {_HIGHEST_PORT}")
+            raise RefusedDestinationError(f"has a port that is not between 1 and {_HIGHEST_PORT}, without zeros before")
     return Destination(scheme, host, port, target if target.startswith("/") else f"/{target}")
 
 
