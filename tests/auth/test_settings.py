@@ -77,6 +77,24 @@ HALVES: list[tuple[dict[str, str], str]] = [
     ({"A2A_API_KEYS": KEY, "A2A_OWNER": "claim:org"}, "have no token with claims"),
     (JWT | {"A2A_API_KEYS": KEY, "A2A_OWNER": "claim:org"}, "callers who come by apiKey have no token with claims"),
     ({"A2A_OWNER": "claim:org"}, "there are no tokens"),
+    ({"A2A_MTLS_ALLOW": "CN=alice"}, "A2A_MTLS_ALLOW says whose certificates let them in, but A2A_MTLS is off"),
+    ({"A2A_MTLS": "san", "A2A_MTLS_ALLOW": "CN=alice,O=Example"}, "callers are known by alternative names"),
+    ({"A2A_MTLS": "subject", "A2A_MTLS_ALLOW": "DNS:a.example"}, "callers are known by subjects"),
+    *(
+        ({"A2A_MTLS": "san", "A2A_MTLS_ALLOW": f"DNS:a.example;{pattern}"}, f"{pattern} has a * where none can be")
+        for pattern in (
+            "DNS:*",
+            "DNS:*.",
+            "DNS:a.*",
+            "DNS:*.*.example",
+            "URI:*",
+            "URI:spiffe://*",
+            "URI:spiffe://a*",
+            "URI:spiffe://*/a",
+            "URI:spiffe://a/b*",
+            "email:*@example.com",
+        )
+    ),
 ]
 
 
@@ -98,6 +116,7 @@ WRONG = [
     ("A2A_OIDC_ISSUER", "https://user:secret@issuer.example.com", "it must be a URL"),
     ("A2A_OAUTH2_FLOWS", "implicit", "'implicit' is none of client_credentials"),
     ("A2A_MTLS", "cn", "must be subject or san"),
+    ("A2A_MTLS_ALLOW", ";", "names of certificates with one semicolon between them"),
     ("A2A_SECURITY", "bearer or apiKey", "names of schemes with commas"),
     ("A2A_OWNER", "everybody", "it must be caller, tenant, or claim:"),
     ("A2A_API_KEY_IN", "body", "one of header, query, cookie"),

@@ -154,6 +154,11 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("agents: " + 3000 * "[", ": it is nested too deeply"),
         (f"agents:\n  a:\n    agent: {RED}\n    auth: {{mtls: san}}",
          ", line 4: agents.a.auth.mtls: no listener asks for a certificate; set A2A_TLS_CLIENT_CERT, or leave it out"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth:\n      mtls: san\n      mtls_allow: []",
+         ", line 6: agents.a.auth.mtls_allow: Value should have at least 1 item after validation, not 0"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth:\n      mtls: san\n      mtls_allow: CN=alice",
+         (", line 4: agents.a.auth: callers are known by alternative names (URI:…, DNS:…, email:…), and the list of "
+          "those that are let in has CN=alice")),
         *((f"agents:\n  a:\n    agent: {RED}\n    auth: {{api_keys: {{keys: {{x: {HEX}}}, name: {name}}}}}",
            f", line 4: agents.a.auth: API keys cannot be sent as {name}: that name has a meaning of its own")
           for name in ("host", "grpc-timeout", "key-bin", "a2a-version")),

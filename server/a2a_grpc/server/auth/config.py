@@ -105,6 +105,8 @@ class AuthConfig(_Part):
     oauth2: OAuth2Config | None = None
     mtls: NamedBy | None = None
     """What of the client certificate says who calls."""
+    mtls_allow: Annotated[Texts, Field(min_length=1)] | None = None
+    """The names of those whose certificates let them in; None: all that the listener accepts."""
     security: str = ""
     """Which schemes are required; "": those that the agent's card says, or else any one."""
     owner: str = "caller"
@@ -144,7 +146,9 @@ def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None) -> Gat
             raise ValueError("API keys and tokens cannot both stand in the header authorization")
         schemes.append(ApiKeys(keys.keys, keys.location, keys.name))
     if config.mtls is not None:
-        schemes.append(MutualTls(config.mtls))
+        schemes.append(MutualTls(config.mtls, config.mtls_allow))
+    elif config.mtls_allow is not None:
+        raise ValueError("it is said whose certificates let them in, but not what of a certificate says who calls")
     required = _required(config, card, schemes, issuers)
     ownership = config.ownership()
     if ownership.kind == "claim":
