@@ -13,7 +13,8 @@ from a2a_grpc.command import main
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import VERSION, GrpcCaller, refused
 from tests.conformance.expected import INVALID_ARGUMENT
-from tests.push.config import AGENT, QUICK, config, create, get
+from tests.push.config import AGENT, QUICK, config, create, get, listed
+from tests.push.hostile import PLAIN
 from tests.support.receiver import Answer, Delivery, Receiver, receiver
 from tests.support.replica import Pair, PairPool
 from tests.support.waiting import wait_until
@@ -168,21 +169,28 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_and_on_record(
         url = f"http://{name}:{hook.port}/secret-path"
         task = await caller.task("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=url))
 
-    def on_record() -> list[str]:
+    def on_record() -> list[Any]:
         logs = "\n".join(one.log(None) for one in pair.replicas)
-        return [line for line in logs.splitlines() if "webhook refused" in line and task.id in line]
+        lines = [line for line in logs.splitlines() if "webhook-refused" in line and task.id in line]
+        assert not any("secret-path" in line for line in lines)
+        return [json.loads(line) for line in lines]
 
     [record] = await wait_until(on_record, "an audit record")
-    assert "not a public address" in record
-    assert "secret-path" not in record
+    assert (record["event"], record["task_id"]) == ("webhook-refused", task.id)
+    assert record["webhook_id"]
+    assert "not a public address" in record["reason"]
     assert hook.connections == 0
 
 
-async def test_addresses_of_this_machine_are_refused_by_default(pair_pool: PairPool, hook: Receiver) -> None:
+async def test_hostile_destinations_are_refused_by_default(pair_pool: PairPool, hook: Receiver) -> None:
+    """Each, sent to a service: nothing is kept, and nobody on this machine is connected to."""
     pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
+    own = [
+        f"http://{host}:{hook.port}/" for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433")
+    ]
     async with GrpcCaller(pair.replicas[0], VERSION) as caller:
         task = await caller.task("ask")
-        for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433"):
-            url = f"http://{host}:{hook.port}/"
+        for url in own + PLAIN:
             await refused(INVALID_ARGUMENT, create(caller, task.id, pb.TaskPushNotificationConfig(url=url)))
+        assert not (await listed(caller, task.id)).configs
     assert hook.connections == 0

@@ -145,11 +145,11 @@ class Teller:
         WEBHOOK_ATTEMPTS.add("refused" if failure.refused else "failed")
         if failure.refused:
             audit.note(
-                "webhook refused",
+                "webhook-refused",
                 principal=claim.scope.owner,
                 tenant=claim.scope.tenant,
-                task=claim.task_id,
-                webhook=claim.webhook_id,
+                task_id=claim.task_id,
+                webhook_id=claim.webhook_id,
                 reason=failure.reason,
             )
         if failure.final or self._patience.exhausted(failed, since):
