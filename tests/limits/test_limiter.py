@@ -55,6 +55,8 @@ async def test_the_anonymous_are_their_addresses_and_never_a_caller_of_that_name
         with pytest.raises(QuotaExceededError):
             await enter(limiter, one, ANONYMOUS, "10.0.0.1:2")
         await enter(limiter, one, ANONYMOUS, "[2001:db8::1]:1")
+        with pytest.raises(QuotaExceededError):  # over HTTP, from its neighbour
+            await enter(limiter, one, ANONYMOUS, "2001:db8::2:1")
         await enter(limiter, one, Principal("10.0.0.1"), "10.0.0.1:1")
 
 

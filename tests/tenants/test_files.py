@@ -105,7 +105,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ", line 6: agents.acme.auth.jwt: audience is missing",
         ", line 6: agents.acme.auth.jwt.audiance: there is no such key here; did you mean audience?",
         ", line 7: agents.acme.limits.caller.rates.sned: the groups of operations are send, read, follow, change",
-        ", line 7: agents.acme.limits.caller.rates.read.rate: should be greater than 0",
+        ", line 7: agents.acme.limits.caller.rates.read.rate: should be greater than or equal to 0.00001",
         ", line 7: agents.acme.limits.caller.callz: there is no such key here; did you mean calls?",
         ", line 8: agents.tasks: no tenant can have this name: it begins the paths of callers that name none",
         (

@@ -26,6 +26,7 @@ from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.keys import load_signing_keys
@@ -171,11 +172,6 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
     _warn([*settings.warnings, *open_doors(hosts)])
     signing = load_signing_keys(settings.keys.signing.paths)
     certificates = compose_certificates(settings)
-    published = Published(
-        cards=hosts,
-        keys=PublishedKeys(signing),
-        gates=hosts if settings.card.access == "authenticated" else None,
-    )
     async with AsyncExitStack() as stack:
         url = await _store_url(settings, stack)
         store = TaskStore(
@@ -204,6 +200,13 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         stack.push_async_callback(tail.close)
         letters = DeadLetters(store, ttl=settings.store.dead_letter_ttl)
         quotas = Quotas(store)
+        attempts = Attempts(quotas, settings.quotas.failed_authentication)
+        published = Published(
+            cards=hosts,
+            keys=PublishedKeys(signing),
+            gates=hosts if settings.card.access == "authenticated" else None,
+            attempts=attempts,
+        )
         push = compose_push(settings, store, signing) if settings.push.enabled else None
         if push is not None:
             push.sender.watch(tail.watch)
@@ -228,6 +231,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline) -> None:
         pipeline = compose_pipeline(
             settings,
             hosts,
+            attempts,
             Limiter(quotas),
             Operations(
                 hosts,

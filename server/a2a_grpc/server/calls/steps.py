@@ -17,14 +17,17 @@ from a2a_grpc.server import audit
 from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.calls.current import Current
+from a2a_grpc.server.calls.failures import count_failure
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core import ids
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
+from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
-from a2a_grpc.server.telemetry.instruments import AUTHENTICATION_FAILURES, CALLS
+from a2a_grpc.server.telemetry.instruments import CALLS
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -32,6 +35,7 @@ from a2a_grpc.wire.errors import (
     InternalError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
+    QuotaExceededError,
     UnauthenticatedError,
     UnavailableError,
     UnsupportedOperationError,
@@ -127,7 +131,7 @@ class AccessLog(Step):
 
 
 class Audit(Step):
-    """Puts on record, and counts, who was refused; and who ended a task.
+    """Puts on record, and counts, who was refused, by a limit too; and who ended a task.
 
     Outside of `errors`, so that it sees what callers see.
     """
@@ -135,18 +139,26 @@ class Audit(Step):
     name = "audit"
     after = ("access-log",)
 
+    def __init__(self) -> None:
+        self._limits = audit.Seldom()
+
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if isinstance(error, UnauthenticatedError):
-            scheme = error.scheme if isinstance(error, NotAdmittedError) else ""
-            AUTHENTICATION_FAILURES.add(scheme, "invalid" if scheme else "missing")
+            count_failure(error)
             _note(current, "authentication-failed", reason=error.message)
         elif isinstance(error, PermissionDeniedError):
-            schemes = "+".join(sorted(current.principal.schemes))
-            AUTHENTICATION_FAILURES.add(schemes, "scope" if isinstance(error, ScopeMissingError) else "denied")
+            count_failure(error, current.principal)
             _note(current, "denied", reason=error.message)
+        elif isinstance(error, QuotaExceededError):
+            self._limit(current, " ".join(reached.field for reached in error.quotas))
         elif error is None and isinstance(current.request, a2a_pb2.CancelTaskRequest):
             _note(current, "task-canceled", task_id=current.request.id)
         return error
+
+    def _limit(self, current: Current, limit: str) -> None:
+        who = current.principal.name or network_of(current.call.peer)
+        if self._limits.first((current.tenant, who, limit)):
+            _note(current, "limit-reached", limit=limit)
 
 
 class Errors(Step):
@@ -241,10 +253,19 @@ class Authentication(Step):
     name = "authentication"
     after = ("errors", "version", "tenant")
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, attempts: Attempts) -> None:
         self._gates = gates
+        self._attempts = attempts
 
     async def enter(self, current: Current) -> None:
+        self._attempts.check(current.call.peer)
+        try:
+            await self._admit(current)
+        except NotAdmittedError as error:
+            self._attempts.failed(current.call.peer, error)
+            raise
+
+    async def _admit(self, current: Current) -> None:
         call = current.call
         if current.tenant is None:
             await self._enter_by_any(current)

@@ -21,6 +21,7 @@ from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.card.published import CardSource, KeySource
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
 from a2a_grpc.server.service.admin.tasks import TaskDesk
 from a2a_grpc.server.settings import Settings
@@ -45,6 +46,8 @@ class Published(NamedTuple):
     keys: KeySource
     gates: Gates | None = None
     """Of whom alone the cards are; None: of everybody, or for the source to say."""
+    attempts: Attempts | None = None
+    """Whom nobody listens to for a while; None: nobody."""
 
 
 def compose_certificates(settings: Settings) -> Certificates | None:
@@ -80,6 +83,7 @@ async def listen_grpc(
         age=age if grpc.max_connection_age else None,
         reflection=grpc.reflection,
         gates=published.gates,
+        attempts=published.attempts,
         keys=published.keys,
         certificates=certificates,
         require_certificates=settings.tls.grpc_requires,
@@ -113,7 +117,13 @@ async def listen_http(
     app = Router(
         gateway=gateway,
         jsonrpc=json_rpc,
-        card=CardEndpoint(published.cards, max_age=settings.card.max_age, cors=cors, gates=published.gates),
+        card=CardEndpoint(
+            published.cards,
+            max_age=settings.card.max_age,
+            cors=cors,
+            gates=published.gates,
+            attempts=published.attempts,
+        ),
         health=Health(readiness),
         keys=KeySetEndpoint(published.keys, cors),
     )

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents.card_file import read_fields
 from a2a_grpc.server.auth.config import AuthConfig
-from a2a_grpc.server.hosting.limits import GROUPS, Group, HostLimits, Quota
+from a2a_grpc.server.hosting.limits import GROUPS, SLOWEST, Group, HostLimits, Quota
 from a2a_grpc.server.hosting.yaml_lines import Where, read
 from a2a_grpc.server.store.quotas import Rate
 from a2a_grpc.wire import rules
@@ -40,7 +40,7 @@ class _Part(BaseModel):
 class RateConfig(_Part):
     """A token bucket."""
 
-    rate: Annotated[float, Field(gt=0, le=1e6)]
+    rate: Annotated[float, Field(ge=SLOWEST, le=1e6)]
     """Calls per second."""
     burst: Annotated[float, Field(ge=1, le=1e9)] | None = None
 

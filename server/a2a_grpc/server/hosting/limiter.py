@@ -11,6 +11,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth.principal import Principal
 from a2a_grpc.server.hosting.hosts import Hosted
 from a2a_grpc.server.hosting.limits import Quota, group_of
+from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.quotas import Bucket, Quotas, Refused, Room, Ticket
 from a2a_grpc.server.store.records import Scope
@@ -87,7 +88,7 @@ class Limiter:
 
 
 def _caller(principal: Principal, peer: str) -> tuple[str, str]:
-    return ("caller", principal.name) if principal.authenticated else ("peer", peer.rpartition(":")[0])
+    return ("caller", principal.name) if principal.authenticated else ("peer", network_of(peer))
 
 
 def _parts(hosted: Hosted, caller: tuple[str, str]) -> Iterator[tuple[tuple[str, ...], Quota]]:

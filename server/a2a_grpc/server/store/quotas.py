@@ -32,6 +32,8 @@ _ENTER = Script(
 -- KEYS: a string for each rate, then a sorted set for each kind of place
 -- ARGV: rates member lease; for each rate: tokens a millisecond, burst, life time; for each kind of place: how many
 -- Sent again, it takes tokens a second time, and the same place.
+-- The answer: which of the keys stands against it, or 0; ms until each rate has a token (again).
+-- Times that are still to come are those of a store whose clock was ahead and that this one has taken over from.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local rates, member, at = tonumber(ARGV[1]), ARGV[2], 4
@@ -41,7 +43,11 @@ for i = 1, rates do
   local tokens, row = burst, redis.call('GET', KEYS[i])
   if row then
     local kept, since = string.match(row, '^(%S+) (%d+)$')
-    tokens = math.min(burst, tonumber(kept) + math.max(0, now - tonumber(since)) * speed)
+    if tonumber(since) > now then
+      redis.call('SET', KEYS[i], string.format('%s %d', kept, now), 'PX', ARGV[at + 2])
+      since = now
+    end
+    tokens = math.min(burst, tonumber(kept) + (now - tonumber(since)) * speed)
   end
   left[i] = tokens - 1
   if tokens < 1 then
@@ -52,6 +58,7 @@ for i = 1, rates do
 end
 for i = rates + 1, #KEYS do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now)
+  redis.call('ZREMRANGEBYSCORE', KEYS[i], string.format('(%d', now + ARGV[3]), '+inf')
   if refused == 0 and redis.call('ZCARD', KEYS[i]) >= tonumber(ARGV[at]) then
     if not redis.call('ZSCORE', KEYS[i], member) then refused = i end
   end
@@ -61,13 +68,14 @@ if refused > 0 then return {refused, longest} end
 at = 4
 for i = 1, rates do
   redis.call('SET', KEYS[i], string.format('%.6f %d', left[i], now), 'PX', ARGV[at + 2])
+  if left[i] < 1 then longest = math.max(longest, math.ceil((1 - left[i]) / tonumber(ARGV[at]))) end
   at = at + 3
 end
 for i = rates + 1, #KEYS do
   redis.call('ZADD', KEYS[i], string.format('%d', now + ARGV[3]), member)
   redis.call('PEXPIRE', KEYS[i], string.format('%d', ARGV[3] + 60000))
 end
-return {0, 0}
+return {0, longest}
 """,
 )
 
@@ -151,16 +159,9 @@ class Quotas:
 
         `leave` has to follow, however this ends. Raises: StoreUnavailableError; then the places may be taken or not.
         """
-        keys = self._keys(tenant)
-        arguments: list[str | bytes | int] = [len(buckets), ticket.member, round(LEASE * 1000)]
-        for _, _, rate in buckets:
-            full_ms = round(1000 * rate.burst / rate.per_second)
-            arguments += [repr(rate.per_second / 1000), repr(rate.burst), full_ms + _MARGIN_MS]
-        arguments += [room.places for room in rooms]
-        names = [*(keys.rate(*whose, what) for whose, what, _ in buckets), *ticket.keys]
         ticket.since = asyncio.get_running_loop().time()
         try:
-            refused, wait_ms = await self._store.pipeline.script(_ENTER, names, arguments)
+            refused, wait_ms = await self._enter(ticket, tenant, buckets, rooms)
         except StoreUnavailableError:
             self._hold(ticket)
             raise
@@ -168,7 +169,13 @@ class Quotas:
             self._hold(ticket)
             return None
         ticket.keys = ()
-        return Refused([*buckets, *rooms][refused - 1], wait_ms / 1000 if refused <= len(buckets) else None)
+        wanted: list[Bucket | Room] = [*buckets, *rooms]
+        return Refused(wanted[refused - 1], wait_ms / 1000 if refused <= len(buckets) else None)
+
+    async def spend(self, tenant: str, bucket: Bucket) -> float:
+        """Take a token if there is one; seconds until there is one again. Raises: StoreUnavailableError."""
+        _, wait_ms = await self._enter(Ticket("", ()), tenant, [bucket], ())
+        return wait_ms / 1000
 
     def leave(self, ticket: Ticket) -> None:
         """Give the places back. Nobody waits for it: what the store does not hear falls free by itself."""
@@ -210,6 +217,18 @@ class Quotas:
                 for first in range(0, len(those), _BATCH)
             )
         )
+
+    def _enter(
+        self, ticket: Ticket, tenant: str, buckets: Sequence[Bucket], rooms: Sequence[Room]
+    ) -> asyncio.Future[tuple[int, int]]:
+        keys = self._keys(tenant)
+        arguments: list[str | bytes | int] = [len(buckets), ticket.member, round(LEASE * 1000)]
+        for _, _, rate in buckets:
+            full_ms = round(1000 * rate.burst / rate.per_second)
+            arguments += [repr(rate.per_second / 1000), repr(rate.burst), full_ms + _MARGIN_MS]
+        arguments += [room.places for room in rooms]
+        names = [*(keys.rate(*whose, what) for whose, what, _ in buckets), *ticket.keys]
+        return self._store.pipeline.script(_ENTER, names, arguments)
 
     def _hold(self, ticket: Ticket) -> None:
         if ticket.keys:

@@ -16,6 +16,7 @@ from a2a_grpc.server.bindings.asgi.query import read_query
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
 from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.card.published import CardSource, PublishedCard
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.wire.errors import A2AError, MethodNotAllowedError, RouteNotFoundError, error_body, excerpt
 
 # The second name is the one of before 0.3; clients still ask for it.
@@ -38,10 +39,16 @@ class CardEndpoint:
     """
 
     def __init__(
-        self, source: CardSource, *, max_age: int = 300, cors: Cors | None = None, gates: Gates | None = None
+        self,
+        source: CardSource,
+        *,
+        max_age: int = 300,
+        cors: Cors | None = None,
+        gates: Gates | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         """`max_age`: seconds for which a copy may be used without asking again. With `gates` callers alone get it."""
-        self._cards = CardReading(source, gates)
+        self._cards = CardReading(source, gates, attempts)
         self._cors = cors or Cors()
         self._max_age = max_age
 

@@ -25,6 +25,7 @@ from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.card.published import CardSource, KeySource
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.tls import Certificates
 
 A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
@@ -166,6 +167,7 @@ def create_server(
     age: ConnectionAge | None = None,
     reflection: bool = True,
     gates: Gates | None = None,
+    attempts: Attempts | None = None,
     keys: KeySource | None = None,
     certificates: Certificates | None = None,
     require_certificates: bool = False,
@@ -176,8 +178,9 @@ def create_server(
     with PayloadTooLargeError; of more than twice as many, by the gRPC library, which then never holds them in memory.
     `max_streams` bounds the calls at the same time on one connection; 0 leaves it to the library. With `age` no call of
     A2AService lasts longer than `age.longest_call`: it ends with UnavailableError. With `gates` the card is kept to
-    callers with credentials; `keys` are published beside it. With `certificates` the port speaks TLS and nothing else,
-    with `require_certificates` only to callers who show a certificate of their own.
+    callers with credentials, and from those whom `attempts` does not listen to; `keys` are published beside it. With
+    `certificates` the port speaks TLS and nothing else, with `require_certificates` only to callers who show a
+    certificate of their own.
     Must be called on the event loop that will serve.
     """
     _library_log.addFilter(_without_header_values)
@@ -189,7 +192,7 @@ def create_server(
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler, calls), registrar.as_server())
     if cards is not None:
         services.append(CARD_SERVICE)
-        card_service = CardService(CardReading(cards, gates), keys, calls)
+        card_service = CardService(CardReading(cards, gates, attempts), keys, calls)
         card_pb2_grpc.add_AgentCardServiceServicer_to_server(card_service, registrar.as_server())
     health = Health(readiness, services)
     health_pb2_grpc.add_HealthServicer_to_server(health, registrar.as_server())
