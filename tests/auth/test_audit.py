@@ -13,6 +13,7 @@ from a2a_grpc.server import audit
 from tests.auth.conftest import API_KEYS, Connect, Everywhere, serving, trusting
 from tests.auth.issuer import Issuer
 from tests.conformance.callers import KEYS, CallError, say
+from tests.support.leaks import secret
 from tests.support.replica import Replica, free_ports
 from tests.support.waiting import wait_until
 
@@ -32,7 +33,7 @@ def records(service: Replica) -> list[dict[str, Any]]:
 async def test_refusals_and_ends_are_on_record_and_credentials_are_not(
     connect: Connect, issuer: Issuer, binding: str
 ) -> None:
-    secrets = {"wrong": "a wrong key that is secret", "alice": KEYS["alice"], "bob": KEYS["bob"]}
+    secrets = {"wrong": secret("wrong"), "alice": KEYS["alice"], "bob": KEYS["bob"]}
     good, poor = issuer.token(scope="tasks"), issuer.token(sub="carol")
     expired = issuer.token(exp=1)
     env = trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_JWT_SCOPES="tasks", A2A_LOG_LEVEL="debug")
@@ -63,8 +64,8 @@ async def test_refusals_and_ends_are_on_record_and_credentials_are_not(
     canceled = found[5]
     assert (canceled["principal"], canceled["task_id"]) == (f"{issuer.url}#alice", task.id)
     assert canceled["request_id"] == "good-one"
-    for secret in (*secrets.values(), good, poor, expired, good.split(".")[2], "nonsense.and.more"):
-        assert secret not in log
+    for sent in (*secrets.values(), good, poor, expired, good.split(".")[2], "nonsense.and.more"):
+        assert sent not in log
 
 
 async def test_the_trail_is_there_whatever_the_level(connect: Connect, issuer: Issuer) -> None:

@@ -15,6 +15,7 @@ from tests.conformance.callers import VERSION, GrpcCaller, refused
 from tests.conformance.expected import INVALID_ARGUMENT
 from tests.push.config import AGENT, QUICK, config, create, get, listed
 from tests.push.hostile import PLAIN
+from tests.support.leaks import MARKER, secret
 from tests.support.receiver import Answer, Delivery, Receiver, receiver
 from tests.support.replica import Pair, PairPool
 from tests.support.waiting import wait_until
@@ -65,9 +66,9 @@ async def test_attempts_are_bounded_and_the_webhook_can_be_revived(
 ) -> None:
     """Nothing more is sent; the letter says why and holds no secret; redriven it goes on where it stopped."""
     _answering(hook, 503)
-    authentication = pb.AuthenticationInfo(scheme="Bearer", credentials="s3cret")
+    authentication = pb.AuthenticationInfo(scheme="Bearer", credentials=secret("credentials"))
     async with GrpcCaller(hasty.replicas[1], VERSION) as caller:
-        given = config(hook, "/hook?key=s3cret", id="mine", authentication=authentication)
+        given = config(hook, f"/hook?key={secret('in-the-url')}", id="mine", authentication=authentication)
         task = await caller.task("chunks 2", task_push_notification_config=given)
         letter = await _letter(letters, task.id)
         assert len(hook.deliveries) == 3
@@ -75,7 +76,7 @@ async def test_attempts_are_bounded_and_the_webhook_can_be_revived(
         assert letter["reason"] == (
             f"The webhook mine at http://127.0.0.1:{hook.port} could not be told of event 2: it answered 503."
         )
-        assert "s3cret" not in json.dumps(await letters("show", letter["id"]))
+        assert MARKER not in json.dumps(await letters("show", letter["id"]))
         assert (await get(caller, task.id, "mine")).url == given.url
 
     _answering(hook, 200)
@@ -166,13 +167,13 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_and_on_record(
     name = socket.gethostname()
     pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
     async with GrpcCaller(pair.replicas[0], VERSION) as caller:
-        url = f"http://{name}:{hook.port}/secret-path"
+        url = f"http://{name}:{hook.port}/{secret('path')}"
         task = await caller.task("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=url))
 
     def on_record() -> list[Any]:
         logs = "\n".join(one.log(None) for one in pair.replicas)
         lines = [line for line in logs.splitlines() if "webhook-refused" in line and task.id in line]
-        assert not any("secret-path" in line for line in lines)
+        assert not any(MARKER in line for line in lines)
         return [json.loads(line) for line in lines]
 
     [record] = await wait_until(on_record, "an audit record")

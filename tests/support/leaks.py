@@ -5,7 +5,9 @@ A run in which one of these is in a log fails, and says in which file and line; 
 """
 
 import atexit
+import base64
 import logging
+import os
 import re
 import shutil
 import tempfile
@@ -36,6 +38,11 @@ def _clean() -> None:
 def secret(name: str) -> str:
     """A secret for tests."""
     return f"{MARKER}-{name}"
+
+
+def secret_key() -> str:
+    """32 bytes in base64, for A2A_ENCRYPTION_KEYS."""
+    return MARKER + base64.b64encode(os.urandom(32)).decode()[len(MARKER) :]
 
 
 def log_file(name: str) -> Path:
