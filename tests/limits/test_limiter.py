@@ -9,8 +9,9 @@ from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
 from a2a_grpc.server.hosting.hosts import Hosted
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.hosting.limits import HostLimits, Quota
-from a2a_grpc.server.store.quotas import Quotas, Rate
+from a2a_grpc.server.store.quotas import Quotas
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.store.stock import Rate
 from a2a_grpc.wire.errors import QuotaExceededError
 from tests.support.metrics import measuring
 from tests.support.servers import StoreServer

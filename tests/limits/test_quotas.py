@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from a2a_grpc.server.store import quotas as module
-from a2a_grpc.server.store.quotas import Bucket, Quotas, Rate, Refused, Room, Ticket
+from a2a_grpc.server.store.quotas import Quotas, Refused, Room, Ticket
+from a2a_grpc.server.store.stock import Bucket, Rate
 from tests.support.audit import audit
 from tests.support.servers import StoreServer
 from tests.support.tasks import open_store

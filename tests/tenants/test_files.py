@@ -9,7 +9,7 @@ from a2a_grpc.server.compose.hosts import host_many
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limits import GROUPS, group_of
 from a2a_grpc.server.settings import load
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 from a2a_grpc.wire import rules
 
 RED = "tests.tenants.agents:red"

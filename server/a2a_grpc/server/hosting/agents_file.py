@@ -14,7 +14,7 @@ from a2a_grpc.server.agents.card_file import read_fields
 from a2a_grpc.server.auth.config import AuthConfig
 from a2a_grpc.server.hosting.limits import GROUPS, SLOWEST, Group, HostLimits, Quota
 from a2a_grpc.server.hosting.yaml_lines import Where, read
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 from a2a_grpc.wire import rules
 
 T = TypeVar("T", bound=BaseModel)

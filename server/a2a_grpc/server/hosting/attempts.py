@@ -7,7 +7,8 @@ from typing import Final
 from a2a_grpc.server.auth.refusals import NotAdmittedError
 from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.store.errors import StoreUnavailableError
-from a2a_grpc.server.store.quotas import Bucket, Quotas, Rate
+from a2a_grpc.server.store.quotas import Quotas
+from a2a_grpc.server.store.stock import Bucket, Rate
 from a2a_grpc.server.telemetry.instruments import LIMITS_REACHED, LIMITS_UNCHECKED
 from a2a_grpc.wire.errors import QuotaExceededError, Violation
 

@@ -13,8 +13,9 @@ from a2a_grpc.server.hosting.hosts import Hosted
 from a2a_grpc.server.hosting.limits import Quota, group_of
 from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.store.errors import StoreUnavailableError
-from a2a_grpc.server.store.quotas import Bucket, Quotas, Refused, Room, Ticket
+from a2a_grpc.server.store.quotas import Quotas, Refused, Room, Ticket
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.store.stock import Bucket
 from a2a_grpc.server.telemetry.instruments import LIMITS_REACHED, LIMITS_UNCHECKED
 from a2a_grpc.wire.errors import QuotaExceededError, Violation
 

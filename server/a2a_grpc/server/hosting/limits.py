@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 
 SLOWEST: Final = 1e-5
 """Calls a second, not quite one a day: a slower bucket would have to be kept for ever."""

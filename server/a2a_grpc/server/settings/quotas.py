@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from a2a_grpc.server.hosting.limits import GROUPS, SLOWEST, Group, HostLimits, Quota
 from a2a_grpc.server.settings.source import Group as SettingsGroup
 from a2a_grpc.server.settings.values import Variable
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 
 _FASTEST = 1e6
 _MOST = 1e9
