@@ -17,7 +17,8 @@ _OFF = {"A2A_METRICS_ADDR": "none"}
 _CASES: dict[str, dict[str, Any]] = {
     "nothing": _OFF,
     "metrics": {"A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
-    "one rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=1000000,read=1000000"},
+    "a fast rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=1000000,read=1000000"},
+    "a slow rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=100:1000000,read=100:1000000"},
 }
 
 
