@@ -49,14 +49,16 @@ class Courier:
     """Sends requests, each over a connection to an address that was checked."""
 
     def __init__(self, destinations: Destinations, keys: SigningKeys, *, timeout: float, connections: int) -> None:
-        """An attempt takes `timeout` seconds at most; `connections` is how many there are at the same time."""
+        """An attempt takes `timeout` seconds at most. There are up to `connections` at the same time; callers see to it."""
         self._destinations = destinations
         self._keys = keys
         self._timeout = timeout
         self._network = CheckedNetwork(destinations, connections=connections)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=_trusting(),
-            max_connections=connections,
+            # Not bounded here: who is canceled while it waits for a connection of the pool may leave one behind that
+            # nobody uses and nobody closes, until there are no others. The sender bounds its requests.
+            max_connections=None,
             max_keepalive_connections=connections,
             keepalive_expiry=_KEPT_OPEN,
             network_backend=self._network,
