@@ -49,7 +49,7 @@ class Courier:
     """Sends requests, each over a connection to an address that was checked."""
 
     def __init__(self, destinations: Destinations, keys: SigningKeys, *, timeout: float, connections: int) -> None:
-        """An attempt takes `timeout` seconds at most. There are up to `connections` at the same time; callers see to it."""
+        """An attempt takes `timeout` seconds at most. There are up to `connections` at a time: callers see to it."""
         self._destinations = destinations
         self._keys = keys
         self._timeout = timeout
