@@ -188,21 +188,26 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    sys.stdout.write(
-        "| receivers fail | sender killed | tasks | requests | refused | events delivered | answers that nobody heard | repeated | out of order "
-        "| lost | s |\n"
-        "|---|---|---|---|---|---|---|---|---|---|---|\n"
-    )
+    columns = (
+        "receivers fail", "sender killed", "tasks", "requests", "refused", "events delivered", "answers nobody heard",
+        "repeated", "out of order", "lost", "s",
+    )  # fmt: skip
+    _print(*columns)
+    _print(*("---" for _ in columns))
     lost = 0
     for failing, kill in ((0.0, False), (0.5, False), (0.5, True)):
         run = asyncio.run(measure(arguments.tasks, failing, kill, arguments.seed))
         lost += run.lost
-        sys.stdout.write(
-            f"| {failing:.0%} | {'one of two' if kill else 'none'} | {run.tasks} | {run.requests} | {run.failed} "
-            f"| {run.delivered} | {run.unheard} | {run.repeated} | {run.unordered} | **{run.lost}** | {run.seconds:.1f} |\n"
-        )
-        sys.stdout.flush()
+        _print(
+            f"{failing:.0%}", "one of two" if kill else "none", run.tasks, run.requests, run.failed, run.delivered,
+            run.unheard, run.repeated, run.unordered, f"**{run.lost}**", f"{run.seconds:.1f}",
+        )  # fmt: skip
     return 1 if lost else 0
+
+
+def _print(*cells: object) -> None:
+    sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

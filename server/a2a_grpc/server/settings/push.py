@@ -164,7 +164,8 @@ class PushSettings(Group):
         Field(ge=1, le=10_000),
         Variable(
             name="A2A_PUSH_PER_HOST",
-            doc="How many of these may be at one host; a fifth of that until it has taken an event, and after a failure.",
+            doc="How many of these may be at one host; a fifth of that until it has taken an event, and after a "
+            "failure.",
         ),
     ] = 10
     max_configs: Annotated[
