@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a2a_grpc.server.auth.config import build_gate, read_config
+from a2a_grpc.server.auth.config import AuthConfig, build_gate
 from a2a_grpc.server.auth.credentials import Credentials, PeerCertificate
-from a2a_grpc.server.auth.keys import read_key_set
 from a2a_grpc.server.auth.requirements import parse, show
 from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
+from a2a_grpc.wire.keys import read_key_set
 from tests.auth.issuer import AUDIENCE
 
 ISSUER = "https://issuer.example.com"
 GATE = build_gate(
-    read_config(
+    AuthConfig.model_validate(
         {
             "api_keys": {"keys": [["alice", "ab" * 32]]},
             # Nobody listens there.

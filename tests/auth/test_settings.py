@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
-from a2a_grpc.server.auth.config import AuthConfig, build_gate, read_config
+from a2a_grpc.server.auth.config import AuthConfig, build_gate
 from a2a_grpc.server.settings import SettingsError, load
 from tests.auth.issuer import jwk, private_key
 
@@ -192,7 +192,7 @@ FILE: dict[str, Any] = {
 
 
 def test_the_same_in_a_file() -> None:
-    card = declared(read_config(FILE))
+    card = declared(AuthConfig.model_validate(FILE))
     assert set(card.security_schemes) == {"bearer", "mtls", "apiKey"}
     assert card.security_requirements[0].schemes["bearer"].list == ["read"]
 
@@ -202,15 +202,15 @@ def test_the_same_in_a_file() -> None:
     [
         ({"api_keys": {"keys": [["alice", "my secret key"]]}}, "api_keys.keys"),
         ({"api_keys": {"keys": []}}, "api_keys.keys"),
-        ({"jwt": {"issuer": "x", "jwks_url": "https://x"}}, "jwt.audience: Field required"),
+        ({"jwt": {"issuer": "x", "jwks_url": "https://x"}}, "jwt.audience"),
         ({"jwt": {"issuer": "x", "audience": [], "jwks_url": "https://x"}}, "jwt.audience"),
         ({"jwt": {**FILE["jwt"], "algorithms": ["HS256"]}}, "the algorithms of tokens are RS256"),
-        ({"jtw": {}}, "jtw: Extra inputs are not permitted"),
+        ({"jtw": {}}, "jtw"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_and_not_repeated(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=r"(?s).") as caught:
-        read_config(FILE | change)
+        AuthConfig.model_validate(FILE | change)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -219,10 +219,13 @@ def test_the_card_may_say_which_schemes_are_required() -> None:
     """Where the settings say nothing; both would be one too many."""
     entry = pb.SecurityRequirement(schemes={"apiKey": pb.StringList(), "mtls": pb.StringList()})
     card = pb.AgentCard(security_requirements=[entry])
-    assert list(declared(read_config(FILE | {"security": ""}), card).security_requirements) == [entry]
+    assert list(declared(AuthConfig.model_validate(FILE | {"security": ""}), card).security_requirements) == [entry]
     with pytest.raises(ValueError, match="leave one of the two out"):
-        build_gate(read_config(FILE), card)
+        build_gate(AuthConfig.model_validate(FILE), card)
     with pytest.raises(ValueError, match="would let anybody in"):
-        build_gate(read_config(FILE | {"security": ""}), pb.AgentCard(security_requirements=[pb.SecurityRequirement()]))
+        build_gate(
+            AuthConfig.model_validate(FILE | {"security": ""}),
+            pb.AgentCard(security_requirements=[pb.SecurityRequirement()]),
+        )
     with pytest.raises(ValueError, match="requires the security scheme apiKey; configured: none"):
         build_gate(AuthConfig(), card)

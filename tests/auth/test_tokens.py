@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from a2a_grpc.server.auth import jwks
 from a2a_grpc.server.auth.credentials import Credentials, PeerCertificate
-from a2a_grpc.server.auth.keys import ALGORITHMS, read_key_set
 from a2a_grpc.server.auth.refusals import NotAdmittedError
 from a2a_grpc.server.auth.tokens import Issuer as Trusted
 from a2a_grpc.server.auth.tokens import Token, Tokens
 from a2a_grpc.wire.errors import UnavailableError
+from a2a_grpc.wire.keys import ALGORITHMS, read_key_set
 from tests.auth.issuer import AUDIENCE, Issuer, encoded, issuing, jwk, private_key
 from tests.support.waiting import wait_until
 

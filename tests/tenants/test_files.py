@@ -154,8 +154,12 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("agents: " + 3000 * "[", ": it is nested too deeply"),
         (f"agents:\n  a:\n    agent: {RED}\n    auth: {{mtls: san}}",
          ", line 4: agents.a.auth.mtls: no listener asks for a certificate; set A2A_TLS_CLIENT_CERT, or leave it out"),
+        (f"agents:\n  a:\n    agent: {RED}\n    limits: {{caller: 3}}",
+         ", line 4: agents.a.limits.caller: must hold keys with their values"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth: {{oidc: {{issuer: 'https://a.b', audience: {{}}}}}}",
+         ", line 4: agents.a.auth.oidc.audience: must be a list"),
         (f"agents:\n  a:\n    agent: {RED}\n    auth:\n      mtls: san\n      mtls_allow: []",
-         ", line 6: agents.a.auth.mtls_allow: Value should have at least 1 item after validation, not 0"),
+         ", line 6: agents.a.auth.mtls_allow: must not be empty"),
         (f"agents:\n  a:\n    agent: {RED}\n    auth:\n      mtls: san\n      mtls_allow: CN=alice",
          (", line 4: agents.a.auth: callers are known by alternative names (URI:…, DNS:…, email:…), and the list of "
           "those that are let in has CN=alice")),

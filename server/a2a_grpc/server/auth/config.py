@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth import jwks, oauth2, requirements
 from a2a_grpc.server.auth.api_key import ApiKeys, Location
 from a2a_grpc.server.auth.bearer import Bearer
 from a2a_grpc.server.auth.gate import Gate
-from a2a_grpc.server.auth.keys import ALGORITHMS
 from a2a_grpc.server.auth.mutual_tls import MutualTls, NamedBy
 from a2a_grpc.server.auth.openid_connect import OpenIdConnect
 from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership, parse_ownership
 from a2a_grpc.server.auth.requirements import Alternative, Requirements, Wanted
 from a2a_grpc.server.auth.scheme import Scheme
 from a2a_grpc.server.auth.tokens import Issuer, Tokens
+from a2a_grpc.wire.keys import ALGORITHMS
 
 DEFAULT_ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 
@@ -116,21 +116,6 @@ class AuthConfig(_Part):
     def ownership(self) -> Ownership:
         """The rule of `owner`. Raises: ValueError."""
         return parse_ownership(self.owner) if self.owner else BY_CALLER
-
-
-def read_config(value: Mapping[str, Any]) -> AuthConfig:
-    """A configuration from the section of a file. Raises: ValueError with a line for each problem."""
-    try:
-        return AuthConfig.model_validate(value)
-    except ValidationError as error:
-        raise ValueError("\n".join(problems_of(error))) from None
-
-
-def problems_of(error: ValidationError) -> Iterator[str]:
-    """A sentence for each problem, without the value that was given."""
-    for details in error.errors(include_url=False, include_input=False, include_context=False):
-        where = ".".join(str(part) for part in details["loc"])
-        yield f"{where}: {details['msg'].removeprefix('Value error, ')}"
 
 
 def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None) -> Gate:

@@ -200,18 +200,3 @@ class Gates(Protocol):
 
     def all(self) -> Iterable[Gate]:
         """Each gate once: for requests that name their tenant where it cannot be seen yet."""
-
-
-class OneGate:
-    """The same gate for every tenant."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-
-    def of(self, tenant: str) -> Gate:  # noqa: ARG002
-        """The gate."""
-        return self._gate
-
-    def all(self) -> Iterable[Gate]:
-        """The gate."""
-        return (self._gate,)

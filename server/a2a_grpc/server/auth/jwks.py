@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from a2a_grpc.server.auth.keys import PublicKey, read_key_set
 from a2a_grpc.wire.errors import UnavailableError
+from a2a_grpc.wire.keys import PublicKey, read_key_set
 
 log = logging.getLogger(__name__)
 

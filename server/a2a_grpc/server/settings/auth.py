@@ -17,11 +17,11 @@ from a2a_grpc.server.auth.config import (
     TokensConfig,
     build_gate,
 )
-from a2a_grpc.server.auth.keys import ALGORITHMS
 from a2a_grpc.server.auth.oauth2 import NAMES as FLOWS
 from a2a_grpc.server.auth.ownership import parse_ownership
 from a2a_grpc.server.settings.source import Group
 from a2a_grpc.server.settings.values import ApiKeys, ApiKeysText, HeaderName, LowerCase, Seconds, Variable
+from a2a_grpc.wire.keys import ALGORITHMS
 
 T = TypeVar("T")
 
