@@ -1,13 +1,21 @@
 """Bad credentials are listened to a number of times; then nobody of that address is, for a while."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc.aio
 import httpx
 import pytest
 
 from a2a_grpc.card.v1 import card_pb2, card_pb2_grpc
+from a2a_grpc.server.auth.refusals import NotAdmittedError
+from a2a_grpc.server.hosting import attempts as module
+from a2a_grpc.server.hosting.attempts import Attempts
+from a2a_grpc.server.store.quotas import Quotas
+from a2a_grpc.server.store.stock import Rate
+from a2a_grpc.wire.errors import QuotaExceededError
 from tests.conformance.callers import BINDINGS, KEYS, CallError, Connect, refused
 from tests.conformance.conftest import API_KEYS
 from tests.conformance.expected import Row
@@ -15,6 +23,7 @@ from tests.limits.test_service import RESOURCE_EXHAUSTED, is_told_when
 from tests.support.metrics import scrape
 from tests.support.replica import Pair, Replica, free_ports, pair
 from tests.support.servers import StoreServer
+from tests.support.tasks import open_store
 from tests.support.waiting import wait_until
 
 AGENT = "tests.limits.agent:agent"
@@ -99,3 +108,47 @@ async def test_the_time_is_up_and_the_store_may_be_away(connect_over: Connect, o
     finally:
         replica.close()
         one_store_server.revive()
+
+
+async def test_of_many_addresses_the_store_remembers_those_that_are_forgotten_here(
+    one_store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has many addresses fills no memory of ours, and gets no second chance from the first one."""
+    monkeypatch.setattr(module, "_REMEMBERED", 10)
+    bad = NotAdmittedError("no", scheme="apiKey")
+    async with open_store(one_store_server.url) as store:
+        attempts = Attempts(Quotas(store), Rate(0.01, 2))
+        for number in range(20):
+            for _ in range(2):
+                attempts.failed(f"192.0.2.{number}:1", bad)
+        assert len(attempts._left) == 10
+        with pytest.raises(QuotaExceededError):
+            attempts.check("192.0.2.19:2")
+        await wait_until(lambda: not attempts._telling, "the store knows all")
+        attempts.check("192.0.2.0:1")
+        attempts.failed("192.0.2.0:1", bad)
+        await wait_until(lambda: not attempts._telling, "the store has answered")
+        with pytest.raises(QuotaExceededError):
+            attempts.check("192.0.2.0:1")
+        client = one_store_server.client
+        assert all(0 < client.pttl(name) <= 260_000 for name in client.keys("*:rate:*"))
+
+
+async def test_bad_credentials_of_any_tenants_kind_count(one_store_server: StoreServer, tmp_path: Path) -> None:
+    """Where the tenant would stand in a body that is not read yet."""
+    digest = hashlib.sha256(b"right").hexdigest()
+    entry = f"{{{{agent: {AGENT}, auth: {{{{api_keys: {{{{keys: {{{{alice: {digest}}}}}, name: {{name}}}}}}}}}}}}}}"
+    path = tmp_path / "agents.yaml"
+    path.write_text(f"agents:\n  one: {entry.format(name='x-one')}\n  two: {entry.format(name='x-two')}\n")
+    env = {"A2A_LIMIT_FAILED_AUTHENTICATION": "0.01:2"}
+    replica = Replica(agent=str(path), redis_url=one_store_server.url, env=env)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"tenant": "two"}}
+    try:
+        replica.start()
+        async with httpx.AsyncClient(
+            trust_env=False, base_url=replica.http_url, headers={"a2a-version": "1.0"}
+        ) as http:
+            answers = [await http.post("/", json=body, headers={"x-two": key}) for key in ("right", *["wrong"] * 3)]
+        assert [answer.status_code for answer in answers] == [200, 401, 401, 429]
+    finally:
+        replica.close()

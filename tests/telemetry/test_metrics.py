@@ -204,6 +204,9 @@ async def test_the_default_port_that_is_taken_is_no_reason_not_to_start() -> Non
         replica = Replica(agent=AGENT, redis_url=None, env={"A2A_METRICS_ADDR": ""})
         stack.callback(replica.close)
         replica.start()
+        replica.terminate()
+        assert replica.wait() == 0
         said = replica.log()
+    assert said.count("WARNING") == 2  # this, and that anybody may call
     assert "no metrics of this process can be read: cannot listen on 0.0.0.0:9464: Address already in use." in said
     assert "Set A2A_METRICS_ADDR to an address of this machine that is free" in said

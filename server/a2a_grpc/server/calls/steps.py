@@ -289,16 +289,18 @@ class Authentication(Step):
 
     async def _enter_by_any(self, current: Current) -> None:
         """Let in who could be a caller of some tenant; the request will say of which, and its gate is asked then."""
-        refusal: A2AError | None = None
+        refusals: list[A2AError] = []
         for gate in self._gates.all():
             try:
                 current.call.admitted = gate, await gate.admit(current.call.credentials)
             except A2AError as error:
-                refusal = refusal or error
+                refusals.append(error)
             else:
                 return
-        if refusal is not None:
-            raise refusal
+        if refusals:
+            bad = (error for error in refusals if isinstance(error, NotAdmittedError) and error.scheme)
+            # Credentials of another tenant's kind are none for the first gate, and still bad ones.
+            raise next(bad, refusals[0]) if isinstance(refusals[0], NotAdmittedError) else refusals[0]
 
 
 class Limits(Step):

@@ -26,16 +26,16 @@ async def measure(settings: Settings, stack: AsyncExitStack, engine: Engine, rep
     from a2a_grpc.server.telemetry.prometheus import CONTENT_TYPE, Exposition  # noqa: PLC0415
 
     exposition = Exposition(replica)
-    stack.callback(exposition.close)
     listener = HttpListener(MetricsEndpoint(exposition.render, CONTENT_TYPE), addr.host, addr.port)
     try:
         port = await opened(listener.start(), "A2A_METRICS_ADDR")
     except ValueError as error:
+        exposition.close()
         if settings.metrics.asked_for:
             raise
-        exposition.close()
         log.warning("no metrics of this process can be read: %s", error)
         return
+    stack.callback(exposition.close)
     stack.push_async_callback(listener.stop, 0.0)
     TURNS_ACTIVE.watch(lambda: engine.running)
     log.info("metrics on %s:%d", addr.host, port)
