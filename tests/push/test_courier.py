@@ -1,6 +1,8 @@
 """Single requests: what is left behind when they fail."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.server.core.events import Event
@@ -40,4 +42,35 @@ async def test_requests_that_time_out_leave_no_connection_behind(hook: Receiver)
     for _ in range(3):
         assert await courier.deliver(given, destination, EVENT) is None
     assert hook.connections == before + 1, "one connection for the three"
+    await courier.close()
+
+
+async def test_what_a_receiver_asks_for_is_heeded_within_bounds(hook: Receiver) -> None:
+    """Retry-After (RFC 9110, 10.2.3): seconds or a date, an hour at most; what is neither says nothing."""
+    courier = Courier(
+        Destinations(allowed=parse_allowed("localhost"), http=True), SigningKeys(), timeout=5, connections=2
+    )
+    given = config(hook, id="mine", task_id="t")
+    destination = courier.destination(given)
+    assert not isinstance(destination, Failure)
+    soon = format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True)
+    for text, at_least, at_most in (
+        ("0", 0, 0), ("7", 7, 7), (" 7 ", 7, 7), ("3601", 3600, 3600), ("9" * 400, 3600, 3600), (soon, 590, 600),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0, 0), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600, 3600),
+    ):  # fmt: skip
+
+        async def later(_: Delivery, text: str = text) -> Answer:
+            return Answer(429, {"Retry-After": text})
+
+        hook.behave = later
+        failure = await courier.deliver(given, destination, EVENT)
+        assert failure is not None and failure.retry_after is not None
+        assert at_least <= failure.retry_after <= at_most, text
+    for text in ("-5", "1.5", "1e3", "inf", "nan", "soon", "", "0x10", "Sun, 99 Nov 1994 08:49:37 GMT"):
+
+        async def garbage(_: Delivery, text: str = text) -> Answer:
+            return Answer(503, {"Retry-After": text})
+
+        hook.behave = garbage
+        assert await courier.deliver(given, destination, EVENT) == Failure("it answered 503"), text
     await courier.close()

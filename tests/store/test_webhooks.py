@@ -293,3 +293,14 @@ async def test_a_cursor_is_never_beyond_the_log(store: TaskStore, webhooks: Webh
     assert await webhooks.advance(claim, 7, LEASE) is Outcome.NONE
     await store.append(step(stored, 2, chunk(stored, "two")))
     assert (await claimed(webhooks, stored)).cursor == 2
+
+
+async def test_a_late_renewal_does_not_put_off_what_is_due(store: TaskStore, webhooks: Webhooks) -> None:
+    """It was on its way when the claim was over, and something happened since."""
+    stored = await hooked(store)
+    await store.append(step(stored, 1, chunk(stored, "one")))
+    claim = await claimed(webhooks, stored)
+    assert await webhooks.advance(claim, 2, LEASE) is Outcome.NONE
+    await store.append(step(stored, 2, chunk(stored, "two")))
+    assert not await webhooks.renew(claim, LEASE)
+    assert await due(webhooks) == ["w"]

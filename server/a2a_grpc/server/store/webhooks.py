@@ -127,10 +127,12 @@ local state = mine(KEYS[2], ARGV[2], ARGV[3])
 local last = redis.call('HGET', KEYS[1], 'seq')
 if not state or not last then return {'FENCED'} end
 -- A store that has lost the end of a log, because it took over from another, will number other entries like those.
-local cursor = tonumber(ARGV[4]) > tonumber(last) and last or ARGV[4]
-redis.call('HSET', KEYS[2], 's:' .. ARGV[2], table.concat({cursor, ARGV[3], 0, 0, state[4]}, ' '))
-local row = row_of(ARGV[1], ARGV[2])
-if tonumber(last) <= tonumber(ARGV[4]) then
+local cursor, fence = ARGV[4], ARGV[3]
+local row, over = row_of(ARGV[1], ARGV[2]), tonumber(last) <= tonumber(cursor)
+-- What is over has another fence: a renewal that comes late must not put off what is due since.
+if over then cursor, fence = last, whole(fence + 1) end
+redis.call('HSET', KEYS[2], 's:' .. ARGV[2], table.concat({cursor, fence, 0, 0, state[4]}, ' '))
+if over then
   redis.call('ZREM', KEYS[3], row)
   return {'NONE'}
 end
