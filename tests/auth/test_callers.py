@@ -1,6 +1,7 @@
 """Who is let in, over every binding: keys, tokens, scopes, and what those hear who are not."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.auth.conftest import API_KEYS, PERMISSION_DENIED, Connect, Everywhere, challenges, serving, trusting
-from tests.auth.issuer import AUDIENCE, Issuer, issuing, private_key
+from tests.auth.issuer import AUDIENCE, Issuer, encoded, issuing, private_key
 from tests.conformance.callers import KEYS, OPERATIONS, CallError, refused, say
 from tests.conformance.expected import TASK_NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE
 from tests.conformance.test_versions import valid_request
@@ -93,6 +94,20 @@ async def test_a_bad_token_hears_why(connect: Connect, service: Replica, issuer:
         assert failure.message == said
         expected = f'Bearer error="invalid_token", error_description="{said}", ApiKey header="x-api-key"'
         assert challenges(failure) == expected
+
+
+@pytest.mark.parametrize("algorithm", ["A" * 20, "\u00e9", 'x", realm="here', "a\\", "\n"])
+async def test_no_token_writes_into_the_challenge(
+    algorithm: str, connect: Connect, service: Replica, issuer: Issuer
+) -> None:
+    """What a token has as its algorithm is told, and is no header of its own; over gRPC it would end the call."""
+    token = f"{encoded({'alg': algorithm})}.{encoded({'iss': issuer.url})}.AAAA"
+    failure = await refused(UNAUTHENTICATED, (await connect(service, token=token)).get("unknown"))
+    assert "which is not accepted" in failure.message
+    challenge, _, rest = challenges(failure).partition(", ApiKey ")
+    assert re.fullmatch(r'Bearer error="invalid_token", error_description="[\x20\x21\x23-\x5b\x5d-\x7e]+"', challenge)
+    assert rest == 'header="x-api-key"'
+    assert "ExecuteBatchError" not in service.log(None)
 
 
 async def test_another_version_is_told_first(connect: Connect, service: Replica) -> None:

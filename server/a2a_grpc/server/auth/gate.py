@@ -9,7 +9,7 @@ from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.jwks import Keys
 from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
-from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
+from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError, quoted
 from a2a_grpc.server.auth.requirements import Alternative, Requirements
 from a2a_grpc.server.auth.scheme import Scheme
 from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
@@ -171,7 +171,7 @@ class Gate:
         missing = " ".join(sorted(alternative.scopes - scopes))
         return ScopeMissingError(
             f"Your credentials do not include what this needs: the scope {missing}.",
-            challenge=f'Bearer error="insufficient_scope", scope="{" ".join(sorted(alternative.scopes))}"',
+            challenge=f'Bearer error="insufficient_scope", scope={quoted(" ".join(sorted(alternative.scopes)))}',
             metadata={"missing_scope": missing},
         )
 

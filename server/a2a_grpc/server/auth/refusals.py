@@ -1,8 +1,16 @@
 """Errors that say how to get in."""
 
+import re
 from collections.abc import Mapping
 
 from a2a_grpc.wire.errors import PermissionDeniedError, UnauthenticatedError
+
+_NOT_QUOTED = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
+
+
+def quoted(text: str) -> str:
+    """`text` as a value in a challenge (RFC 6750, 3): it can neither end there, nor break a header or metadata."""
+    return '"' + _NOT_QUOTED.sub("?", text) + '"'
 
 
 class NotAdmittedError(UnauthenticatedError):

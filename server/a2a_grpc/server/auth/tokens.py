@@ -20,7 +20,7 @@ import jwt
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.jwks import Keys
 from a2a_grpc.server.auth.principal import MAX_NAME, Principal, is_name
-from a2a_grpc.server.auth.refusals import NotAdmittedError
+from a2a_grpc.server.auth.refusals import NotAdmittedError, quoted
 from a2a_grpc.wire.errors import excerpt
 
 _LONGEST: Final = 16_384
@@ -203,4 +203,4 @@ def _check_binding(token: Token, credentials: Credentials) -> None:
 
 
 def _refusal(problem: str) -> NotAdmittedError:
-    return NotAdmittedError(problem, challenge=f'Bearer error="invalid_token", error_description="{problem}"')
+    return NotAdmittedError(problem, challenge=f'Bearer error="invalid_token", error_description={quoted(problem)}')
