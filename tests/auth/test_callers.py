@@ -262,6 +262,18 @@ async def test_a_key_in_the_query_or_in_a_cookie(located: tuple[str, Replica], c
     assert all(key not in service.log() for key in KEYS.values())
 
 
+async def test_of_two_keys_in_one_place_none_counts(located: tuple[str, Replica]) -> None:
+    """Who reads the first and who reads the last would take the request for that of two callers."""
+    location, service = located
+    async with httpx.AsyncClient(base_url=service.http_url, headers=VERSION, trust_env=False) as http:
+        for first, second in ((KEYS["alice"], KEYS["bob"]), ("wrong", KEYS["alice"]), (KEYS["alice"], "wrong")):
+            if location == "query":
+                answer = await http.get("/tasks", params={"api-key": [first, second]})
+            else:
+                answer = await http.get("/tasks", headers={"cookie": f"api-key={first}; api-key={second}"})
+            assert answer.status_code == 401
+
+
 @pytest.fixture(scope="module")
 def by_claim(issuer: Issuer) -> Iterator[Replica]:
     with serving(**trusting(issuer, A2A_OWNER="claim:org")) as one:
