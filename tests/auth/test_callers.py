@@ -1,20 +1,22 @@
 """Who is let in, over every binding: keys, tokens, scopes, and what those hear who are not."""
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
-from tests.auth.conftest import API_KEYS, PERMISSION_DENIED, Connect, Everywhere, challenges, serving, trusting
+from tests.auth.conftest import AGENT, API_KEYS, PERMISSION_DENIED, Connect, Everywhere, challenges, serving, trusting
 from tests.auth.issuer import AUDIENCE, Issuer, encoded, issuing, private_key
-from tests.conformance.callers import KEYS, OPERATIONS, CallError, refused, say
+from tests.conformance.callers import KEYS, OPERATIONS, CallError, JsonRpcCaller, refused, say
 from tests.conformance.expected import TASK_NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE
 from tests.conformance.test_versions import valid_request
-from tests.support.replica import Replica
+from tests.support.replica import Replica, free_ports
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
 
@@ -260,6 +262,23 @@ async def test_a_key_in_the_query_or_in_a_cookie(located: tuple[str, Replica], c
         elsewhere = await connect(service, api_key=KEYS["alice"])
         await refused(UNAUTHENTICATED, elsewhere.get("unknown"))
     assert all(key not in service.log() for key in KEYS.values())
+
+
+async def test_a_token_that_one_tenant_cannot_check_is_not_refused_for_all(issuer: Issuer, tmp_path: Path) -> None:
+    """JSON-RPC at `/`: of whom the call is only its body would tell, which is not read yet."""
+    (closed,) = free_ports(1)
+    keys = {"api_keys": {"keys": {"alice": "ab" * 32}}}
+    jwt = {"jwt": {"issuer": issuer.url, "audience": AUDIENCE, "jwks_url": f"http://127.0.0.1:{closed}/keys"}}
+    path = tmp_path / "agents.yaml"
+    tenants = {"first": keys, "second": jwt, "third": keys}
+    path.write_text(json.dumps({"agents": {name: {"agent": AGENT, "auth": auth} for name, auth in tenants.items()}}))
+    with serving(str(path)) as service:
+        given = {**VERSION, "authorization": f"Bearer {issuer.token()}"}
+        async with JsonRpcCaller(service, given, "second") as caller:
+            failure = await refused(UNAVAILABLE, caller.get("unknown"))
+        assert failure.http == 200
+        async with JsonRpcCaller(service, {**VERSION, "x-api-key": "wrong"}, "first") as caller:
+            await refused(UNAUTHENTICATED, caller.get("unknown"))
 
 
 async def test_of_two_keys_in_one_place_none_counts(located: tuple[str, Replica]) -> None:

@@ -298,6 +298,9 @@ class Authentication(Step):
             else:
                 return
         if refusals:
+            for refusal in refusals:
+                if isinstance(refusal, UnavailableError):  # what one of them cannot check may hold
+                    raise refusal
             bad = (error for error in refusals if isinstance(error, NotAdmittedError) and error.scheme)
             # Credentials of another tenant's kind are none for the first gate, and still bad ones.
             raise next(bad, refusals[0]) if isinstance(refusals[0], NotAdmittedError) else refusals[0]
