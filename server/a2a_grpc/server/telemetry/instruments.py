@@ -117,7 +117,7 @@ class Level:
 CALLS: Final = Durations(
     "rpc.server.call.duration",
     "Calls that were answered, a stream from its first to its last event.",
-    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
     "rpc.system.name",
     "rpc.method",
     "rpc.response.status_code",
