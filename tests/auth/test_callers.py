@@ -120,6 +120,16 @@ async def test_another_version_is_told_first(connect: Connect, service: Replica)
         assert caught.value.reason == "VERSION_NOT_SUPPORTED"
 
 
+async def test_a_long_token_opens_every_time(connect: Connect, service: Replica, issuer: Issuer) -> None:
+    """The gRPC library refuses more than 8 KiB of metadata at random unless it is told otherwise."""
+    caller = await connect(service, token=issuer.token(scope="tasks", groups=["g" * 100] * 100))
+    for _ in range(10):
+        await refused(TASK_NOT_FOUND, caller.get("unknown"))
+    longer = await connect(service, token=issuer.token(scope="tasks", groups=["g" * 100] * 150))
+    failure = await refused(UNAUTHENTICATED, longer.get("unknown"))
+    assert failure.message == "The bearer token is empty or too long."
+
+
 async def test_streams_are_guarded_as_everything_else(connect: Connect, service: Replica, issuer: Issuer) -> None:
     with pytest.raises(CallError) as caught:
         async with (await connect(service)).stream("SendStreamingMessage", say("echo hello")):

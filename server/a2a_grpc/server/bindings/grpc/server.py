@@ -47,6 +47,8 @@ _LAST_WORDS: Final = 1.0
 """Seconds that calls have, once ended, to send their status."""
 _MAX_PENDING: Final = 10_000
 """Calls that may wait for the event loop."""
+_MAX_METADATA_BYTES: Final = 64 * 1024
+"""As many as the head of an HTTP request may have."""
 _NO_GRACE_IS_LONGER: Final = 2 * 86_400.0
 
 _library_log = logging.getLogger("grpc._cython.cygrpc")
@@ -203,6 +205,9 @@ def create_server(
         options=(
             ("grpc.max_receive_message_length", 2 * max_message_bytes),
             ("grpc.max_send_message_length", -1),  # a task may be larger than the messages that made it
+            # By default the library refuses more than 8 KiB at random: a token of some groups is as long.
+            ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
+            ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),
             # Calls that wait to be taken up. Beyond that the library ends them with a bare CANCELLED, at random, probes
             # among them (B103); the default of 1000 is less than two seconds of work.
             ("grpc.server.max_pending_requests", _MAX_PENDING),
