@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 
@@ -199,6 +201,31 @@ async def test_open_streams_are_counted_over_replicas(connect: Connect, service:
         return False
 
     await wait_until(free, "the places are given back")
+
+
+@pytest.mark.parametrize("binding", ["HTTP+JSON"])
+async def test_a_stream_that_is_cut_gives_its_place_back(connect: Connect, service: Pair, binding: str) -> None:
+    """A reader whose connection is reset follows on at the other replica, although it may have two streams alone."""
+    one, two = await both(connect, service, "streams")
+    address = service.replicas[0].http_url.removeprefix("http://").split(":")
+    async with open_stream(one) as task_id:
+        path = f"/streams/tasks/{task_id}:subscribe"
+        reader, writer = await asyncio.open_connection(address[0], int(address[1]))
+        head = f"GET {path} HTTP/1.1\r\nhost: x\r\na2a-version: 1.0\r\nx-api-key: {KEYS['alice']}\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 200 " in await reader.readline()
+        with pytest.raises(CallError):
+            await two.events("hi")
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+        async def follows() -> bool:
+            with contextlib.suppress(CallError):
+                async with two.subscribe(task_id):
+                    return True
+            return False
+
+        await wait_until(follows, "the place is free", 3)
 
 
 async def test_calls_in_progress_are_counted_over_replicas(connect: Connect, service: Pair) -> None:
