@@ -1,5 +1,6 @@
 """Which schemes open: and, or, scopes, skills; and what the card says of it."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -101,6 +102,13 @@ async def test_a_missing_scope_is_named(sent: dict[str, str]) -> None:
         await admitted("one(read write)", **sent)
     assert "read" in caught.value.metadata["missing_scope"].split()
     assert caught.value.challenge == 'Bearer error="insufficient_scope", scope="read write"'
+
+
+@pytest.mark.parametrize("scope", ["\u00e4dmin", 'a", realm="b', "a\nb"])
+def test_a_scope_of_an_author_writes_no_header(scope: str) -> None:
+    """Over gRPC a value that is not ASCII would end the call as INTERNAL."""
+    challenge = ScopeMissingError(frozenset({scope}), frozenset()).challenge
+    assert re.fullmatch(r'Bearer error="insufficient_scope", scope="[\x20\x21\x23-\x5b\x5d-\x7e]+"', challenge)
 
 
 async def test_what_cannot_be_checked_is_no_refusal() -> None:

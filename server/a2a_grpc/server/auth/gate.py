@@ -9,7 +9,7 @@ from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.jwks import Keys
 from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
-from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError, quoted
+from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.auth.requirements import Alternative, Requirements
 from a2a_grpc.server.auth.scheme import Scheme
 from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
@@ -129,7 +129,7 @@ class Gate:
             raise away[0]
         for alternative in self._required:
             if alternative.schemes <= proved.keys():
-                raise self._short_of(alternative, scopes)
+                raise ScopeMissingError(alternative.scopes, scopes)
         raise self._refusal(self._required, bad)
 
     def check(self, principal: Principal, entries: Iterable[a2a_pb2.SecurityRequirement]) -> None:
@@ -144,7 +144,7 @@ class Gate:
         if not proved:
             raise self._refusal(required)
         if not any(alternative.scopes <= principal.scopes for alternative in proved):
-            raise self._short_of(proved[0], principal.scopes)
+            raise ScopeMissingError(proved[0].scopes, principal.scopes)
 
     def _join(self, alternative: Alternative, proved: dict[str, Principal], scopes: frozenset[str]) -> Principal:
         first = next(principal for name, principal in proved.items() if name in alternative.schemes)
@@ -166,14 +166,6 @@ class Gate:
     def _means(self, required: Requirements) -> str:
         ways = (" and ".join(self._schemes[one.scheme].means for one in alternative.wanted) for alternative in required)
         return ", or ".join(dict.fromkeys(ways))
-
-    def _short_of(self, alternative: Alternative, scopes: frozenset[str]) -> ScopeMissingError:
-        missing = " ".join(sorted(alternative.scopes - scopes))
-        return ScopeMissingError(
-            f"Your credentials do not include what this needs: the scope {missing}.",
-            challenge=f'Bearer error="insufficient_scope", scope={quoted(" ".join(sorted(alternative.scopes)))}',
-            metadata={"missing_scope": missing},
-        )
 
     def _challenge(self, required: Requirements, bad: Mapping[str, UnauthenticatedError] = _NONE) -> str:
         named = {name for alternative in required for name in alternative.schemes}

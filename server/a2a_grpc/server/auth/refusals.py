@@ -28,7 +28,12 @@ class NotAdmittedError(UnauthenticatedError):
 class ScopeMissingError(PermissionDeniedError):
     """The caller is known, and its token does not allow what it asks for."""
 
-    def __init__(self, message: str, *, challenge: str = "", metadata: Mapping[str, str] | None = None) -> None:
-        """`challenge`: the value of WWW-Authenticate (RFC 6750, 3.1)."""
-        super().__init__(message, metadata=metadata)
-        self.challenge = challenge
+    def __init__(self, wanted: frozenset[str], has: frozenset[str]) -> None:
+        """`wanted`: all scopes that are needed; `has`: those of the caller."""
+        missing = " ".join(sorted(wanted - has))
+        super().__init__(
+            f"Your credentials do not include what this needs: the scope {missing}.",
+            metadata={"missing_scope": missing},
+        )
+        self.challenge = f'Bearer error="insufficient_scope", scope={quoted(" ".join(sorted(wanted)))}'
+        """The value of WWW-Authenticate (RFC 6750, 3.1)."""
