@@ -55,9 +55,9 @@ async def test_no_secret_of_a_service_is_in_its_log(issuer: Issuer, tmp_path: Pa
                             hook.url = hook.url.replace("http:", "ftp:")
                             await caller.send(say("ask", task_push_notification_config=hook))
                         hook.url = hook.url.replace("ftp:", "http:")
-            await wait_until(lambda: "is given up" in service.log(None), "a webhook is given up")
+            await wait_until(lambda: "is given up" in service.log(None), "a webhook is given up", 20)
             store.kill()
-            await wait_until(lambda: "not ready" in service.log(), "the store is gone")
+            await wait_until(lambda: "not ready" in service.log(), "the store is gone", 20)
             log = service.log(None)
         store.start()
     assert '"level": "debug"' in log
@@ -72,7 +72,7 @@ async def test_a_store_that_is_not_there_is_named_without_its_password(address: 
     service = Replica(agent=AGENT, redis_url=url, env={"A2A_LOG_LEVEL": "debug", "A2A_STORE_TIMEOUT": "0.5"})
     service.start(wait=False)
     try:
-        await wait_until(lambda: str(port) in service.log() or not service.alive, "the store is missed")
+        await wait_until(lambda: str(port) in service.log() or not service.alive, "the store is missed", 20)
         assert MARKER not in service.log(None)
     finally:
         service.close()
