@@ -114,7 +114,13 @@ async def test_several_webhooks_each_hear_everything(caller: Caller, other: Call
         taken = await hook.until_end(path)
         # It goes on with the message, and then its agent says that it works.
         assert [one.state or "artifact" for one in taken] == ["WORKING", "WORKING", *["artifact"] * 3, "COMPLETED"]
-    assert {one.seq for one in hook.deliveries if one.target == "/bad"} == {hook.taken("/one")[0].seq}
+
+    def refused() -> set[int]:
+        return {one.seq for one in hook.deliveries if one.target == "/bad"}
+
+    # A host that has taken nothing yet has two places: the third may be told later.
+    await wait_until(refused, "a request that fails")
+    assert refused() == {hook.taken("/one")[0].seq}
 
 
 async def test_b021_cancellation_and_failure_are_told(caller: Caller, other: Caller, hook: Receiver) -> None:
