@@ -80,9 +80,9 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """At the end of each process of a run; of the main one when those of its workers are known."""
-    leaks = session.config.stash.setdefault(_LEAKS, [])
-    leaks += found()
-    if leaks:
+    leaks, own = session.config.stash.setdefault(_LEAKS, []), [*found()]
+    leaks += own
+    if own:
         atexit.unregister(_clean)
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput[_REPORT] = leaks

@@ -7,7 +7,6 @@ from hashlib import sha256
 from typing import Protocol
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.wire.protojson import dumps
 
 
@@ -28,6 +27,18 @@ class PublishedCard:
     """The headers that such credentials stand in, in lower case."""
 
 
+class Unheaded(Protocol):
+    """What credentials may stand in besides headers; it is a Credentials."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """See Credentials."""
+
+    @property
+    def cookies(self) -> Mapping[str, str]:
+        """See Credentials."""
+
+
 class Request(Protocol):
     """What a source that is elsewhere needs to know about who asks; it is a Call."""
 
@@ -36,7 +47,7 @@ class Request(Protocol):
         """See Call."""
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> Unheaded:
         """See Call."""
 
     @property

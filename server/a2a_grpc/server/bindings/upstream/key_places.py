@@ -16,8 +16,8 @@ import grpc.aio
 from a2a_grpc.card.v1.card_pb2 import GetAgentCardRequest
 from a2a_grpc.card.v1.card_pb2_grpc import AgentCardServiceStub
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.bindings.upstream.forwarding import passable
+from a2a_grpc.server.card.published import Unheaded
 from a2a_grpc.wire.errors import A2AError
 from a2a_grpc.wire.protojson import loads
 
@@ -42,7 +42,7 @@ class KeyPlaces:
         self._stub = AgentCardServiceStub(channel)
         self._known: OrderedDict[str, tuple[float, tuple[_Place, ...]]] = OrderedDict()
 
-    async def keys_of(self, tenant: str, credentials: Credentials) -> dict[str, str]:
+    async def keys_of(self, tenant: str, credentials: Unheaded) -> dict[str, str]:
         """The keys that came with a request, as metadata. Asks the upstream where a request has a query or cookies."""
         if not credentials.query and not credentials.cookies:
             return {}
