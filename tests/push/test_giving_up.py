@@ -193,5 +193,16 @@ async def test_hostile_destinations_are_refused_by_default(pair_pool: PairPool, 
         task = await caller.task("ask")
         for url in own + PLAIN:
             await refused(INVALID_ARGUMENT, create(caller, task.id, pb.TaskPushNotificationConfig(url=url)))
+        await refused(INVALID_ARGUMENT, create(caller, task.id, pb.TaskPushNotificationConfig()))
+        inline = pb.TaskPushNotificationConfig(url=f"http://{secret('host')}@127.1/")
+        await refused(INVALID_ARGUMENT, caller.task("ask", task_push_notification_config=inline))
         assert not (await listed(caller, task.id)).configs
     assert hook.connections == 0
+    log = pair.replicas[0].log(None)
+    assert MARKER not in log
+    found = [record for line in log.splitlines() if (record := json.loads(line)).get("event") == "webhook-refused"]
+    # Those of deliveries have none.
+    methods = [record["method"] for record in found if "method" in record]
+    # A config without a URL is no destination, so it is not among them.
+    assert methods == ["CreateTaskPushNotificationConfig"] * len(own + PLAIN) + ["SendMessage"]
+    assert all(record["reason"] for record in found)

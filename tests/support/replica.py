@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,9 @@ STOP_TIMEOUT = 10.0
 
 _PORTS = range(20_000, 32_000)
 """Below those that the system gives to connections going out: one of these would take a port before its server does."""
+
+# Loading the certificates of the world costs as much as a call takes.
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 # Ends process $1 when the pipe on stdin is closed, that is when the tests are gone without having ended it themselves.
 WATCHER = 'read -r _; kill -TERM "$1"; sleep 10; kill -KILL "$1"'
@@ -106,7 +110,7 @@ class Replica:
         """Waits until /readyz answers 200; fails with the end of the log."""
         deadline = time.monotonic() + READY_TIMEOUT
         answer = "nothing"
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(trust_env=False, verify=_NO_TLS) as client:
             while True:
                 assert self.alive, f"the replica ended with {self._running().returncode}:\n{self.log()}"
                 try:

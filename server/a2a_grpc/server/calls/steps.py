@@ -18,7 +18,7 @@ from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.failures import count_failure
-from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.calls.validation import INLINE_WEBHOOK, MISSING, Validator
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
@@ -33,6 +33,7 @@ from a2a_grpc.wire.errors import (
     DeadlineExceededError,
     ExtensionSupportRequiredError,
     InternalError,
+    InvalidArgumentError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
     QuotaExceededError,
@@ -65,6 +66,7 @@ _SYSTEMS = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
 _RETRY_AFTER = 1.0
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUPPORTED = parse_version(SUPPORTED_VERSION)
+_WEBHOOK_URLS = frozenset({"url", f"configuration.{INLINE_WEBHOOK}.url"})
 
 
 class Step:
@@ -131,7 +133,7 @@ class AccessLog(Step):
 
 
 class Audit(Step):
-    """Puts on record, and counts, who was refused, by a limit too; and who ended a task.
+    """Puts on record, and counts, who was refused, by a limit too; which webhooks were; and who ended a task.
 
     Outside of `errors`, so that it sees what callers see.
     """
@@ -151,6 +153,10 @@ class Audit(Step):
             _note(current, "denied", reason=error.message)
         elif isinstance(error, QuotaExceededError):
             self._limit(current, " ".join(reached.field for reached in error.quotas))
+        elif isinstance(error, InvalidArgumentError):
+            for wrong in error.violations:
+                if wrong.field in _WEBHOOK_URLS and wrong.description != MISSING:
+                    _note(current, "webhook-refused", reason=wrong.description)
         elif error is None and isinstance(current.request, a2a_pb2.CancelTaskRequest):
             _note(current, "task-canceled", task_id=current.request.id)
         return error
