@@ -210,4 +210,3 @@ async def _get(url: str) -> bytes:
         raise _FetchError(f"{type(error).__name__}: {error}") from None
     except TimeoutError:
         raise _FetchError(f"no answer within {_TIMEOUT:g} s") from None
-

@@ -10,10 +10,11 @@ from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.bindings.asgi.conditional import is_fresh
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import Exchange
-from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
+from a2a_grpc.server.bindings.asgi.failure import error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON
 from a2a_grpc.server.bindings.asgi.query import read_query
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
+from a2a_grpc.server.bindings.asgi.verbs import answer_other_verb
 from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.card.published import CardSource, PublishedCard
 from a2a_grpc.server.hosting.attempts import Attempts
@@ -60,14 +61,8 @@ class CardEndpoint:
         headers = list(self._cors.public_headers(origin))
         try:
             if exchange.verb not in ("GET", "HEAD"):
-                error = MethodNotAllowedError("A card can only be read.", metadata={"allow": "GET"})
-                if exchange.verb != "OPTIONS":
-                    raise error
-                verbs = allowed_verbs(error)
-                asked = exchange.parameters.get("access-control-request-headers")
-                allow = (b"allow", ", ".join(verbs).encode())
-                await exchange.respond_empty(204, [allow, *headers, *self._cors.preflight(verbs, asked)])
-                return
+                refusal = MethodNotAllowedError("A card can only be read.", metadata={"allow": "GET"})
+                return await answer_other_verb(exchange, self._cors, refusal, headers)
             await self._serve(exchange, await self._find(exchange), headers)
         except A2AError as failure:
             headers += [*error_headers(failure, exchange.call, b"Bearer"), (b"cache-control", b"no-store")]
