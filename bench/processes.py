@@ -91,6 +91,7 @@ def service(redis_url: str | None, cpu: int = SERVER_CPU, **environment: str) ->
     settings = {
         "A2A_GRPC_ADDR": f"127.0.0.1:{grpc}",
         "A2A_HTTP_ADDR": f"127.0.0.1:{http}",
+        "A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}",
         # h2load sends one and the same message, which the service would take for one and the same task.
         "A2A_DEDUPE_TTL": "0",
         **({"A2A_REDIS_URL": redis_url} if redis_url else {}),

@@ -5,15 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support import leaks
 from tests.support.replica import Pair, PairPool
 from tests.support.servers import KINDS, ServerKind, StorePool, StoreServer
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Names the marker of `two_replicas`, and lets the processes of the tests hear a Ctrl-C."""
+    """Names the marker of `two_replicas`, lets the processes hear a Ctrl-C, and has their logs read at the end."""
     # A shell starts a background job with SIGINT ignored, and whatever the job starts inherits that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not config.pluginmanager.is_registered(leaks):
+        config.pluginmanager.register(leaks)
     config.addinivalue_line(
         "markers", "agent(reference, **env): what two_replicas serve (MODULE:ATTR), with which A2A_* variables"
     )

@@ -102,7 +102,17 @@ def test_wrong_values_are_named_by_their_field(tmp_path: Path, text: str, field:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("", "card.yaml"), ("- a list", "card.yaml"), ("a: [", "card.yaml"), ("a: 'b", "card.yaml"), ("{", "card.json")],
+    [
+        ("", "card.yaml"),
+        ("- a list", "card.yaml"),
+        ("a: [", "card.yaml"),
+        ("a: 'b", "card.yaml"),
+        ("a: !!bool perhaps", "card.yaml"),
+        ("a: !!int ''", "card.yaml"),
+        ("a: " + 3000 * "[", "card.yaml"),
+        ("{", "card.json"),
+        ('{"a": ' + 100_000 * "[", "card.json"),
+    ],
 )
 def test_files_that_hold_no_card(tmp_path: Path, text: str, name: str) -> None:
     assert len(problems(tmp_path, text, name)) == 1

@@ -1,5 +1,6 @@
 """What is on record, and that no secret ever is."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from a2a_grpc.admin.v1 import admin_pb2
 from a2a_grpc.admin.v1.admin_pb2_grpc import AdminServiceStub
-from tests.auth.conftest import API_KEYS, Connect, serving, trusting
+from a2a_grpc.server import audit
+from tests.auth.conftest import API_KEYS, Connect, Everywhere, serving, trusting
 from tests.auth.issuer import Issuer
 from tests.conformance.callers import KEYS, CallError, say
+from tests.support.leaks import secret
 from tests.support.replica import Replica, free_ports
 from tests.support.waiting import wait_until
 
@@ -30,7 +33,7 @@ def records(service: Replica) -> list[dict[str, Any]]:
 async def test_refusals_and_ends_are_on_record_and_credentials_are_not(
     connect: Connect, issuer: Issuer, binding: str
 ) -> None:
-    secrets = {"wrong": "a wrong key that is secret", "alice": KEYS["alice"], "bob": KEYS["bob"]}
+    secrets = {"wrong": secret("wrong"), "alice": KEYS["alice"], "bob": KEYS["bob"]}
     good, poor = issuer.token(scope="tasks"), issuer.token(sub="carol")
     expired = issuer.token(exp=1)
     env = trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_JWT_SCOPES="tasks", A2A_LOG_LEVEL="debug")
@@ -61,8 +64,8 @@ async def test_refusals_and_ends_are_on_record_and_credentials_are_not(
     canceled = found[5]
     assert (canceled["principal"], canceled["task_id"]) == (f"{issuer.url}#alice", task.id)
     assert canceled["request_id"] == "good-one"
-    for secret in (*secrets.values(), good, poor, expired, good.split(".")[2], "nonsense.and.more"):
-        assert secret not in log
+    for sent in (*secrets.values(), good, poor, expired, good.split(".")[2], "nonsense.and.more"):
+        assert sent not in log
 
 
 async def test_the_trail_is_there_whatever_the_level(connect: Connect, issuer: Issuer) -> None:
@@ -72,6 +75,29 @@ async def test_the_trail_is_there_whatever_the_level(connect: Connect, issuer: I
         (record,) = await recorded(service, 1)
         assert (record["event"], record["level"]) == ("authentication-failed", "info")
         assert json.loads(service.log().splitlines()[-1])["logger"] == "a2a_grpc.audit"
+
+
+async def test_a_limit_that_is_reached_is_on_record_once_for_each_caller(everywhere: Everywhere) -> None:
+    """However often; over whichever binding; and once more when some seconds have passed."""
+    with serving(A2A_API_KEYS=API_KEYS, A2A_LIMIT_CALLER_RATES="read=0.01:1") as service:
+        for name in ("alice", "bob"):
+            for caller in await everywhere(service, key=KEYS[name]):
+                for _ in range(5):
+                    with contextlib.suppress(CallError):
+                        await caller.get("unknown")
+        found = await recorded(service, 2)
+    assert [(one["event"], one["principal"], one["limit"]) for one in found] == [
+        ("limit-reached", "alice", "caller:rate:read"),
+        ("limit-reached", "bob", "caller:rate:read"),
+    ]
+    assert [(one["binding"], one["method"]) for one in found] == [("GRPC", "GetTask")] * 2
+
+
+async def test_what_is_seldom_comes_again_after_its_time() -> None:
+    seldom = audit.Seldom(0.05)
+    assert [seldom.first(kind) for kind in ("a", "b", "a", "b")] == [True, True, False, False]
+    await wait_until(lambda: seldom.first("a"), "it is put on record again")
+    assert not seldom.first("a")
 
 
 async def test_what_operators_do_is_on_record(issuer: Issuer) -> None:

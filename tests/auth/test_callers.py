@@ -1,19 +1,22 @@
 """Who is let in, over every binding: keys, tokens, scopes, and what those hear who are not."""
 
 import asyncio
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
-from tests.auth.conftest import API_KEYS, PERMISSION_DENIED, Connect, Everywhere, challenges, serving, trusting
-from tests.auth.issuer import AUDIENCE, Issuer, issuing, private_key
-from tests.conformance.callers import KEYS, OPERATIONS, CallError, refused, say
+from tests.auth.conftest import AGENT, API_KEYS, PERMISSION_DENIED, Connect, Everywhere, challenges, serving, trusting
+from tests.auth.issuer import AUDIENCE, Issuer, encoded, issuing, private_key
+from tests.conformance.callers import KEYS, OPERATIONS, CallError, JsonRpcCaller, refused, say
 from tests.conformance.expected import TASK_NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE
 from tests.conformance.test_versions import valid_request
-from tests.support.replica import Replica
+from tests.support.replica import Replica, free_ports
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
 
@@ -95,12 +98,36 @@ async def test_a_bad_token_hears_why(connect: Connect, service: Replica, issuer:
         assert challenges(failure) == expected
 
 
+@pytest.mark.parametrize("algorithm", ["A" * 20, "\u00e9", 'x", realm="here', "a\\", "\n"])
+async def test_no_token_writes_into_the_challenge(
+    algorithm: str, connect: Connect, service: Replica, issuer: Issuer
+) -> None:
+    """What a token has as its algorithm is told, and is no header of its own; over gRPC it would end the call."""
+    token = f"{encoded({'alg': algorithm})}.{encoded({'iss': issuer.url})}.AAAA"
+    failure = await refused(UNAUTHENTICATED, (await connect(service, token=token)).get("unknown"))
+    assert "which is not accepted" in failure.message
+    challenge, _, rest = challenges(failure).partition(", ApiKey ")
+    assert re.fullmatch(r'Bearer error="invalid_token", error_description="[\x20\x21\x23-\x5b\x5d-\x7e]+"', challenge)
+    assert rest == 'header="x-api-key"'
+    assert "ExecuteBatchError" not in service.log(None)
+
+
 async def test_another_version_is_told_first(connect: Connect, service: Replica) -> None:
     """3.6.2."""
     for version in ("0.3", "2.0"):
         with pytest.raises(CallError) as caught:
             await (await connect(service, a2a_version=version)).get("unknown")
         assert caught.value.reason == "VERSION_NOT_SUPPORTED"
+
+
+async def test_a_long_token_opens_every_time(connect: Connect, service: Replica, issuer: Issuer) -> None:
+    """The gRPC library refuses more than 8 KiB of metadata at random unless it is told otherwise."""
+    caller = await connect(service, token=issuer.token(scope="tasks", groups=["g" * 100] * 100))
+    for _ in range(10):
+        await refused(TASK_NOT_FOUND, caller.get("unknown"))
+    longer = await connect(service, token=issuer.token(scope="tasks", groups=["g" * 100] * 150))
+    failure = await refused(UNAUTHENTICATED, longer.get("unknown"))
+    assert failure.message == "The bearer token is empty or too long."
 
 
 async def test_streams_are_guarded_as_everything_else(connect: Connect, service: Replica, issuer: Issuer) -> None:
@@ -245,6 +272,35 @@ async def test_a_key_in_the_query_or_in_a_cookie(located: tuple[str, Replica], c
         elsewhere = await connect(service, api_key=KEYS["alice"])
         await refused(UNAUTHENTICATED, elsewhere.get("unknown"))
     assert all(key not in service.log() for key in KEYS.values())
+
+
+async def test_a_token_that_one_tenant_cannot_check_is_not_refused_for_all(issuer: Issuer, tmp_path: Path) -> None:
+    """JSON-RPC at `/`: of whom the call is only its body would tell, which is not read yet."""
+    (closed,) = free_ports(1)
+    keys = {"api_keys": {"keys": {"alice": "ab" * 32}}}
+    jwt = {"jwt": {"issuer": issuer.url, "audience": AUDIENCE, "jwks_url": f"http://127.0.0.1:{closed}/keys"}}
+    path = tmp_path / "agents.yaml"
+    tenants = {"first": keys, "second": jwt, "third": keys}
+    path.write_text(json.dumps({"agents": {name: {"agent": AGENT, "auth": auth} for name, auth in tenants.items()}}))
+    with serving(str(path)) as service:
+        given = {**VERSION, "authorization": f"Bearer {issuer.token()}"}
+        async with JsonRpcCaller(service, given, "second") as caller:
+            failure = await refused(UNAVAILABLE, caller.get("unknown"))
+        assert failure.http == 200
+        async with JsonRpcCaller(service, {**VERSION, "x-api-key": "wrong"}, "first") as caller:
+            await refused(UNAUTHENTICATED, caller.get("unknown"))
+
+
+async def test_of_two_keys_in_one_place_none_counts(located: tuple[str, Replica]) -> None:
+    """Who reads the first and who reads the last would take the request for that of two callers."""
+    location, service = located
+    async with httpx.AsyncClient(base_url=service.http_url, headers=VERSION, trust_env=False) as http:
+        for first, second in ((KEYS["alice"], KEYS["bob"]), ("wrong", KEYS["alice"]), (KEYS["alice"], "wrong")):
+            if location == "query":
+                answer = await http.get("/tasks", params={"api-key": [first, second]})
+            else:
+                answer = await http.get("/tasks", headers={"cookie": f"api-key={first}; api-key={second}"})
+            assert answer.status_code == 401
 
 
 @pytest.fixture(scope="module")

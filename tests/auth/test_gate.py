@@ -1,5 +1,6 @@
 """Which schemes open: and, or, scopes, skills; and what the card says of it."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -120,6 +121,13 @@ async def test_a_missing_scope_is_named(sent: dict[str, str]) -> None:
     assert caught.value.challenge == 'Bearer error="insufficient_scope", scope="read write"'
 
 
+@pytest.mark.parametrize("scope", ["\u00e4dmin", 'a", realm="b', "a\nb"])
+def test_a_scope_of_an_author_writes_no_header(scope: str) -> None:
+    """Over gRPC a value that is not ASCII would end the call as INTERNAL."""
+    challenge = ScopeMissingError(frozenset({scope}), frozenset()).challenge
+    assert re.fullmatch(r'Bearer error="insufficient_scope", scope="[\x20\x21\x23-\x5b\x5d-\x7e]+"', challenge)
+
+
 async def test_what_cannot_be_checked_is_no_refusal() -> None:
     for sent in ({"one": "away"}, {"one": "away", "two": "bad"}):
         with pytest.raises(UnavailableError):
@@ -200,6 +208,72 @@ async def test_the_certificate_says_who_calls() -> None:
         await by_name.authenticate(Credentials(certificate=PeerCertificate(subject="CN=x")))
     with pytest.raises(UnauthenticatedError, match="no subject"):
         await by_subject.authenticate(Credentials(certificate=PeerCertificate(subject="", names=("DNS:x",))))
+
+
+ALLOWED = (
+    "DNS:agent.example.com", "DNS:*.mesh.example", "URI:spiffe://example.com/ns/a/*", "URI:spiffe://example.com/b",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "let_in"),
+    [
+        ("DNS:agent.example.com", True),
+        ("DNS:AGENT.example.com", True),
+        ("DNS:other.example.com", False),
+        ("DNS:agent.example.com.evil.example", False),
+        ("DNS:a.mesh.example", True),
+        ("DNS:a.b.Mesh.example", True),
+        ("DNS:mesh.example", False),
+        ("DNS:.mesh.example", False),
+        ("DNS:evilmesh.example", False),
+        ("URI:spiffe://example.com/ns/a/agent", True),
+        ("URI:spiffe://example.com/ns/a/b/agent", True),
+        ("URI:spiffe://example.com/ns/a/", False),
+        ("URI:spiffe://example.com/ns/a", False),
+        ("URI:spiffe://example.com/ns/ab", False),
+        ("URI:spiffe://example.com/ns/a/../b", False),
+        ("URI:spiffe://example.com/ns/a/%2e%2E%2Fb", False),
+        ("URI:spiffe://example.com/b", True),
+        ("URI:spiffe://EXAMPLE.com/b", False),
+        ("URI:spiffe://example.com/b/c", False),
+        ("URI:https://example.com/ns/a/agent", False),
+        ("email:agent@example.com", False),
+    ],
+)
+async def test_a_list_says_whose_certificates_open(name: str, let_in: bool) -> None:
+    scheme, shown = MutualTls("san", ALLOWED), Credentials(certificate=PeerCertificate(subject="", names=(name,)))
+    if let_in:
+        found = await scheme.authenticate(shown)
+        assert found is not None and found.name == f"cert:{name}"
+    else:
+        with pytest.raises(UnauthenticatedError) as caught:
+            await scheme.authenticate(shown)
+        assert caught.value.message == f"The certificate of {name} is none of those that are let in."
+
+
+async def test_subjects_on_the_list_are_exact() -> None:
+    scheme = MutualTls("subject", ["CN=agent,O=Example\\, Inc."])
+    for subject, let_in in (
+        ("CN=agent,O=Example\\, Inc.", True),
+        ("CN=agent", False),
+        ("CN=agent,O=Example", False),
+        ("CN=AGENT,O=Example\\, Inc.", False),
+    ):
+        shown = Credentials(certificate=PeerCertificate(subject=subject, names=("DNS:agent.example.com",)))
+        if let_in:
+            assert await scheme.authenticate(shown)
+        else:
+            with pytest.raises(UnauthenticatedError):
+                await scheme.authenticate(shown)
+
+
+@pytest.mark.parametrize("name", ["CN=a\nb", "CN=\u202eecila", "CN=" + "a" * 300])
+async def test_a_certificate_whose_name_nobody_can_read_opens_nothing(name: str) -> None:
+    for certificate in (PeerCertificate(subject=name), PeerCertificate(subject="", names=(f"URI:{name}",))):
+        scheme = MutualTls("subject" if certificate.subject else "san")
+        with pytest.raises(UnauthenticatedError, match="printable characters"):
+            await scheme.authenticate(Credentials(certificate=certificate))
 
 
 async def test_keys_are_looked_for_in_their_place_only() -> None:

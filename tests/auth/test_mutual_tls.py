@@ -1,6 +1,7 @@
 """Client certificates as callers, on both listeners of a real process."""
 
 import contextlib
+import json
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -103,7 +104,12 @@ async def test_the_subject_of_a_certificate_is_the_caller(tmp_path: Path) -> Non
 
 async def test_an_alternative_name_and_a_key_together(tmp_path: Path) -> None:
     async with serving(
-        tmp_path, A2A_MTLS="san", A2A_API_KEYS=API_KEYS, A2A_SECURITY="mtls+apiKey", A2A_LOG_FORMAT="json"
+        tmp_path,
+        A2A_MTLS="san",
+        A2A_MTLS_ALLOW="URI:spiffe://example.com/*;DNS:agent.example.com",
+        A2A_API_KEYS=API_KEYS,
+        A2A_SECURITY="mtls+apiKey",
+        A2A_LOG_FORMAT="json",
     ) as places:
         agent = places.certificate("x", x509.UniformResourceIdentifier(SPIFFE), x509.DNSName("agent.example.com"))
         nameless = places.certificate("only a subject")
@@ -113,6 +119,21 @@ async def test_an_alternative_name_and_a_key_together(tmp_path: Path) -> None:
         async with places.http(nameless, **{"x-api-key": KEYS["alice"]}) as http:
             answer = await http.get("/tasks/unknown")
             assert answer.status_code == 401 and "no subject alternative name" in answer.json()["error"]["message"]
+        stranger = places.certificate("x", x509.UniformResourceIdentifier("spiffe://example.org/agent"))
+        said = "The certificate of URI:spiffe://example.org/agent is none of those that are let in."
+        async with places.http(stranger, **{"x-api-key": KEYS["alice"]}) as http:
+            answer = await http.get("/tasks/unknown")
+            assert (answer.status_code, answer.json()["error"]["message"]) == (401, said)
+        async with places.grpc(stranger) as channel:
+            metadata = (("x-api-key", KEYS["alice"]), *VERSION.items())
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await A2AServiceStub(channel).GetTask(pb.GetTaskRequest(id="unknown"), metadata=metadata)
+            assert (caught.value.code(), caught.value.details()) == (grpc.StatusCode.UNAUTHENTICATED, said)
+        recorded = [json.loads(line) for line in places.replica.log().splitlines() if said in line]
+        assert [(one["event"], one["binding"]) for one in recorded] == [
+            ("authentication-failed", "HTTP+JSON"),
+            ("authentication-failed", "GRPC"),
+        ]
 
 
 async def test_a_token_that_is_bound_to_a_certificate(tmp_path: Path, issuer: Issuer) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from base64 import urlsafe_b64encode
 from typing import Any
 
@@ -9,16 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a2a_grpc.server.auth.config import build_gate, read_config
+from a2a_grpc.server.auth.config import AuthConfig, build_gate
 from a2a_grpc.server.auth.credentials import Credentials, PeerCertificate
-from a2a_grpc.server.auth.keys import read_key_set
+from a2a_grpc.server.auth.refusals import NotAdmittedError
 from a2a_grpc.server.auth.requirements import parse, show
 from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
+from a2a_grpc.wire.keys import read_key_set
 from tests.auth.issuer import AUDIENCE
 
 ISSUER = "https://issuer.example.com"
 GATE = build_gate(
-    read_config(
+    AuthConfig.model_validate(
         {
             "api_keys": {"keys": [["alice", "ab" * 32]]},
             # Nobody listens there.
@@ -28,6 +30,9 @@ GATE = build_gate(
         }
     )
 )
+
+# RFC 6750, 3.
+CHALLENGES = re.compile(r'(\w+( \w+="[\x20\x21\x23-\x5b\x5d-\x7e]*"(, \w+="[\x20\x21\x23-\x5b\x5d-\x7e]*")*)?(, |$))+')
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -49,7 +54,7 @@ TOKENS = st.builds(
     lambda header, claims, signature: f"{_encoded(header)}.{_encoded(claims)}.{signature}",
     HEADERS | JSON,
     CLAIMS | OURS | JSON,
-    st.text("abc_-=", max_size=90),
+    st.text("abc_-=", max_size=90) | st.just("AAAA"),
 )
 
 
@@ -57,6 +62,8 @@ async def refused(credentials: Credentials) -> None:
     with pytest.raises((UnauthenticatedError, UnavailableError)) as caught:
         await GATE.admit(credentials)
     assert caught.value.message.isprintable()
+    if isinstance(caught.value, NotAdmittedError):
+        assert CHALLENGES.fullmatch(caught.value.challenge), caught.value.challenge
 
 
 @settings(max_examples=200, deadline=None)

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from a2a_grpc.server.auth import jwks
 from a2a_grpc.server.auth.credentials import Credentials, PeerCertificate
-from a2a_grpc.server.auth.keys import ALGORITHMS, read_key_set
 from a2a_grpc.server.auth.refusals import NotAdmittedError
 from a2a_grpc.server.auth.tokens import Issuer as Trusted
 from a2a_grpc.server.auth.tokens import Token, Tokens
 from a2a_grpc.wire.errors import UnavailableError
+from a2a_grpc.wire.keys import ALGORITHMS, read_key_set
 from tests.auth.issuer import AUDIENCE, Issuer, encoded, issuing, jwk, private_key
 from tests.support.waiting import wait_until
 
@@ -216,6 +216,23 @@ async def test_a_token_that_is_bound_to_a_certificate_needs_it(issuer: Issuer) -
         assert (await read(checked, text, certificate=mine)).subject == "alice"
         for shown in (None, other):
             assert "bound to a client certificate" in await refusal(checked, text, certificate=shown)
+
+
+async def test_a_token_that_is_bound_to_anything_else_opens_nothing(issuer: Issuer) -> None:
+    """RFC 9449, 7.1: one that is bound to a key is no bearer token, whoever sends it as one."""
+    checked = tokens(issuer)
+    mine = PeerCertificate(subject="CN=alice", fingerprint="the-fingerprint")
+    bound: list[Any] = [{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, {}, "the-fingerprint", ["x"]]
+    for confirmation in bound:
+        said = await refusal(checked, issuer.token(cnf=confirmation), certificate=mine)
+        assert said == "The token is bound to something that cannot be proved here; only to a certificate it can be."
+
+
+async def test_a_token_that_hardly_ever_expires(issuer: Issuer) -> None:
+    """An end that no floating-point number reaches is no defect of this service."""
+    checked, text = tokens(issuer), issuer.token(exp=10**400)
+    for _ in range(2):
+        assert (await read(checked, text)).subject == "alice"
 
 
 async def test_a_new_key_is_found_at_once_and_an_old_one_forgotten(issuer: Issuer) -> None:

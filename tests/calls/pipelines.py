@@ -17,11 +17,13 @@ from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosted, Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.hosting.limits import HostLimits
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.operations import Operations
+from a2a_grpc.server.store.quotas import Quotas
 
 Unary = Callable[[Any, Caller], Awaitable[Message]]
 Stream = Callable[[Any, Caller], AsyncGenerator[Event, None]]
@@ -29,6 +31,7 @@ Stream = Callable[[Any, Caller], AsyncGenerator[Event, None]]
 REQUEST = a2a_pb2.GetTaskRequest(id="task")
 MAX_BYTES = 4096
 NO_LIMITER = cast("Limiter", None)
+NO_ATTEMPTS = Attempts(cast("Quotas", None), None)
 VALIDATOR = Validator(max_nesting=32, max_id_length=256)
 
 
@@ -65,7 +68,7 @@ def pipeline(
             steps.Deadline(),
             steps.Version(assumed),
             steps.Tenant(hosts),
-            steps.Authentication(hosts),
+            steps.Authentication(hosts, NO_ATTEMPTS),
             steps.Limits(NO_LIMITER),
             steps.Extensions(),
             steps.Capabilities(),

@@ -26,6 +26,7 @@ from tests.auth.conftest import API_KEYS, serving, trusting
 from tests.auth.issuer import Issuer, issuing
 from tests.conformance.callers import BINDINGS, CALLERS, KEYS, VERSION, Caller, CallError, texts
 from tests.process.gateway import Gateway
+from tests.support.leaks import MARKER, secret
 from tests.support.replica import Replica
 
 CARD = "/.well-known/agent-card.json"
@@ -306,10 +307,10 @@ async def test_a_card_that_is_kept_to_callers_over_grpc(closed: Replica) -> None
 
 
 async def test_refused_readers_are_on_record_without_what_they_sent(closed: Replica) -> None:
-    await get(closed, CARD, x_api_key="sk-not-to-be-logged")
+    await get(closed, CARD, x_api_key=secret("wrong"))
     [*_, last] = [json.loads(line) for line in closed.log().splitlines() if "authentication-failed" in line]
     assert (last["event"], last["method"], last["binding"]) == ("authentication-failed", "GetAgentCard", "HTTP+JSON")
-    assert "sk-not-to-be-logged" not in closed.log()
+    assert MARKER not in closed.log()
 
 
 def test_a_card_for_callers_where_there_can_be_none_is_refused_at_start() -> None:

@@ -28,10 +28,11 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from tests.conformance import shape
 from tests.conformance.expected import Row
+from tests.support.leaks import secret
 
 BINDINGS = ("GRPC", "HTTP+JSON", "JSONRPC")
 VERSION = {"a2a-version": "1.0"}
-KEYS = {"alice": "alice-secret", "bob": "bob-secret"}
+KEYS = {name: secret(name) for name in ("alice", "bob")}
 """The callers that guarded services know, and their API keys."""
 TIMEOUT = 20.0
 """Seconds after which a test gives up on a call."""

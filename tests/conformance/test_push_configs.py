@@ -8,11 +8,12 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import CALLERS, VERSION, Caller, CallError, refused, say
 from tests.conformance.expected import INVALID_ARGUMENT, TASK_NOT_FOUND, Row
 from tests.push.config import config, create, delete, get, listed
+from tests.support.leaks import MARKER, secret
 from tests.support.receiver import Receiver
 from tests.support.replica import Replica
 
 RESOURCE_EXHAUSTED = Row("RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", 429, -32016)
-BEARER = pb.AuthenticationInfo(scheme="Bearer", credentials="s3cret")
+BEARER = pb.AuthenticationInfo(scheme="Bearer", credentials=secret("credentials"))
 
 
 async def test_3_1_7_what_was_given_is_what_is_kept(caller: Caller, other: Caller, hook: Receiver) -> None:
@@ -176,4 +177,4 @@ async def test_what_an_agent_sees_of_a_webhook(caller: Caller, hook: Receiver) -
         await caller.task(
             "echo hi", task_id="unknown", task_push_notification_config=config(hook, authentication=BEARER)
         )
-    assert "s3cret" not in str(caught.value)
+    assert MARKER not in str(caught.value)

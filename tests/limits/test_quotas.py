@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from a2a_grpc.server.store import quotas as module
-from a2a_grpc.server.store.quotas import Bucket, Quotas, Rate, Refused, Room, Ticket
+from a2a_grpc.server.store.quotas import Quotas, Refused, Room, Ticket
+from a2a_grpc.server.store.stock import Bucket, Rate
 from tests.support.audit import audit
 from tests.support.servers import StoreServer
 from tests.support.tasks import open_store
@@ -175,3 +176,32 @@ async def test_every_key_is_in_the_table_and_goes_by_itself(shards: int, one_sto
     assert len(names) == 40
     assert all(0 < client.pttl(name) < 4_000_000 for name in names)
     assert audit(client) == []
+
+
+async def test_a_store_whose_clock_is_behind_takes_over(one_store_server: StoreServer) -> None:
+    """Its predecessor's times are an hour ahead. Nobody has to wait for that hour."""
+    client, hour = one_store_server.client, 3_600_000
+    bucket, room = Bucket(ALICE, "send", Rate(10, 1)), Room(ALICE, "streams", 1)
+    async with two(one_store_server.url) as (desk, _):
+        assert await desk.enter(bucket, room) is None
+        seconds, microseconds = client.time()
+        ahead = seconds * 1000 + microseconds // 1000 + hour
+        [rate], [places] = client.keys("*:rate:*"), client.keys("*:places:*")
+        client.set(rate, f"0.000000 {ahead}", px=hour)
+        client.zadd(places, {name: ahead for name, _ in client.zscan_iter(places)})
+        refused = await desk.enter(bucket)
+        assert refused is not None
+        assert refused.retry_after == 0.1  # ten a second
+        await asyncio.sleep(refused.retry_after)
+        # The token is there, and the place is nobody's who renews it.
+        assert await desk.enter(bucket, room) is None
+        assert 0 < client.pttl(rate) < 100_000
+        assert client.zcard(places) == 1
+
+
+async def test_what_is_spent_tells_when_there_is_more(one_store_server: StoreServer) -> None:
+    async with two(one_store_server.url) as (one, other):
+        bucket = Bucket(ALICE, "authentication", Rate(0.01, 2))
+        assert await one.quotas.spend(ACME, bucket) == 0
+        assert await other.quotas.spend(ACME, bucket) == pytest.approx(100, rel=0.05)
+        assert await one.quotas.spend(ACME, bucket) == pytest.approx(100, rel=0.05)

@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
-from tests.conformance.callers import KEYS, Caller, CallError, Connect, refused, say
+from tests.conformance.callers import KEYS, VERSION, Caller, CallError, Connect, refused, say
 from tests.conformance.conftest import API_KEYS
 from tests.conformance.expected import PAYLOAD_TOO_LARGE, Row
 from tests.support.replica import Pair, Replica, pair
@@ -100,6 +103,71 @@ async def test_strangers_are_told_apart_by_their_address(connect: Connect, servi
     is_told_when(await refused(RESOURCE_EXHAUSTED, one.page()), "caller:rate:read", 80, 100)
 
 
+async def test_what_is_said_to_be_forwarded_is_not_believed(connect: Connect, service: Pair) -> None:
+    """Anybody can say so; whoever does would be as many callers as it likes."""
+    names = ("x-forwarded-for", "forwarded", "x-real-ip", "true-client-ip", "cf-connecting-ip")
+    for number, replica in enumerate((*service.replicas, service.replicas[0])):
+        said = {name: f"for=198.51.100.{number}" if name == "forwarded" else f"198.51.100.{number}" for name in names}
+        caller = await connect(replica, tenant="strangers", parameters={**VERSION, **said})
+        if number < 2:
+            await caller.page()
+        else:
+            is_told_when(await refused(RESOURCE_EXHAUSTED, caller.page()), "caller:rate:read", 80, 100)
+
+
+async def test_a_burst_over_both_replicas(connect: Connect, service: Pair) -> None:
+    """Of all that come at once as many get in as there are tokens, and others are not held up."""
+    one, two = await both(connect, service, "rates")
+    bob, _ = await both(connect, service, "rates", "bob")
+    outcomes = await asyncio.gather(
+        *((one, two)[number % 2].send(say("hi")) for number in range(60)),
+        *(bob.send(say("hi")) for _ in range(4)),
+        return_exceptions=True,
+    )
+    assert [isinstance(outcome, CallError) for outcome in outcomes[:60]].count(False) == 4
+    assert not [outcome for outcome in outcomes[60:] if isinstance(outcome, BaseException)]
+
+
+@pytest.mark.parametrize("binding", ["HTTP+JSON"])
+async def test_429_on_the_wire(connect: Connect, service: Pair, binding: str) -> None:
+    """What the two HTTP bindings send, member by member (11.6, 9.5; AIP-193; RFC 6585)."""
+    alice, _ = await both(connect, service, "rates")
+    for _ in range(4):
+        await alice.task("hi")
+    headers = {**VERSION, "x-api-key": KEYS["alice"]}
+    params = {"message": {"messageId": "refused", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
+    envelope = {"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}
+    tasks = sorted(service.store.client.keys("*:task:*"))
+    async with httpx.AsyncClient(trust_env=False, base_url=service.replicas[0].http_url, headers=headers) as http:
+        rest = await http.post("/rates/message:send", json=params)
+        rpc = await http.post("/rates/", json=envelope)
+    for response in (rest, rpc):
+        assert response.status_code == 429
+        assert 80 <= int(response.headers["retry-after"]) <= 100
+    error = rest.json()["error"]
+    assert list(rest.json()) == ["error"]
+    assert (error["code"], error["status"]) == (429, "RESOURCE_EXHAUSTED")
+    assert {key: rpc.json()[key] for key in ("jsonrpc", "id")} == {"jsonrpc": "2.0", "id": 7}
+    assert rpc.json()["error"]["code"] == -32016
+    text = "You have reached the limit of 0.01 calls a second, 4 at once (rate:send). Try again later."
+    for failure, key in ((error, "details"), (rpc.json()["error"], "data")):
+        assert failure["message"] == text
+        by_type = {detail["@type"].rpartition("/")[2]: detail for detail in failure[key]}
+        assert set(by_type) == {"google.rpc.ErrorInfo", "google.rpc.RetryInfo", "google.rpc.QuotaFailure"}
+        assert by_type["google.rpc.ErrorInfo"]["reason"] == "RESOURCE_EXHAUSTED"
+        assert by_type["google.rpc.QuotaFailure"]["violations"] == [
+            {"subject": "caller:rate:send", "description": "The limit is 0.01 calls a second, 4 at once."}
+        ]
+        assert 80 <= float(by_type["google.rpc.RetryInfo"]["retryDelay"].removesuffix("s")) <= 100
+    # Nothing of it is kept, so that the same message makes a task once there is a token.
+    client = service.store.client
+    assert sorted(client.keys("*:task:*")) == tasks
+    client.delete(*client.keys("*:rate:*"))
+    async with httpx.AsyncClient(trust_env=False, base_url=service.replicas[1].http_url, headers=headers) as http:
+        assert (await http.post("/rates/message:send", json=params)).status_code == 200
+    assert len(client.keys("*:task:*")) == len(tasks) + 1
+
+
 @contextlib.asynccontextmanager
 async def open_stream(caller: Caller) -> AsyncIterator[str]:
     async with caller.stream("SendStreamingMessage", say("wait")) as stream:
@@ -135,10 +203,37 @@ async def test_open_streams_are_counted_over_replicas(connect: Connect, service:
     await wait_until(free, "the places are given back")
 
 
+@pytest.mark.parametrize("binding", ["HTTP+JSON"])
+async def test_a_stream_that_is_cut_gives_its_place_back(connect: Connect, service: Pair, binding: str) -> None:
+    """A reader whose connection is reset follows on at the other replica, although it may have two streams alone."""
+    one, two = await both(connect, service, "streams")
+    address = service.replicas[0].http_url.removeprefix("http://").split(":")
+    async with open_stream(one) as task_id:
+        path = f"/streams/tasks/{task_id}:subscribe"
+        reader, writer = await asyncio.open_connection(address[0], int(address[1]))
+        head = f"GET {path} HTTP/1.1\r\nhost: x\r\na2a-version: 1.0\r\nx-api-key: {KEYS['alice']}\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 200 " in await reader.readline()
+        with pytest.raises(CallError):
+            await two.events("hi")
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+        async def follows() -> bool:
+            with contextlib.suppress(CallError):
+                async with two.subscribe(task_id):
+                    return True
+            return False
+
+        await wait_until(follows, "the place is free", 3)
+
+
 async def test_calls_in_progress_are_counted_over_replicas(connect: Connect, service: Pair) -> None:
     one, two = await both(connect, service, "calls")
     task = await one.task("ask")
     client = service.store.client
+    # An answer does not wait until the place is given back.
+    await wait_until(lambda: not client.keys("*:places:*"), "the place of the first call is free")
     # A blocking call that lasts; its place is seen in the store before the next call is made.
     async with contextlib.AsyncExitStack() as stack:
         waiting = await stack.enter_async_context(_running(one.send(say("wait", task_id=task.id))))

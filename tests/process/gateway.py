@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from tests.support.replica import Replica
 
@@ -9,9 +10,10 @@ from tests.support.replica import Replica
 class Gateway(Replica):
     """The gateway alone, in front of `upstream`; it counts as ready when it says so itself."""
 
-    def __init__(self, upstream: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, upstream: str, env: Mapping[str, str] | None = None, ca_file: Path | None = None) -> None:
+        """With `ca_file` the upstream speaks TLS, and its authority is in there."""
         super().__init__(agent=None, redis_url=None, env=env or {})
-        self._upstream = upstream
+        self._options = ["--upstream", upstream, *(["--upstream-ca-file", str(ca_file)] if ca_file else [])]
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "a2a_grpc.server", "gateway", "--upstream", self._upstream]
+        return [sys.executable, "-m", "a2a_grpc.server", "gateway", *self._options]

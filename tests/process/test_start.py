@@ -203,7 +203,7 @@ def taken() -> Iterator[str]:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("variable", ["A2A_GRPC_ADDR", "A2A_HTTP_ADDR"])
+@pytest.mark.parametrize("variable", ["A2A_GRPC_ADDR", "A2A_HTTP_ADDR", "A2A_METRICS_ADDR"])
 async def test_a_port_that_is_taken(variable: str, taken: str) -> None:
     replica = Replica(agent=AGENT, redis_url=None, env={variable: taken})
     said = await failure(replica)

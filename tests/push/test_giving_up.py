@@ -13,7 +13,9 @@ from a2a_grpc.command import main
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import VERSION, GrpcCaller, refused
 from tests.conformance.expected import INVALID_ARGUMENT
-from tests.push.config import AGENT, QUICK, config, create, get
+from tests.push.config import AGENT, QUICK, config, create, get, listed
+from tests.push.hostile import PLAIN
+from tests.support.leaks import MARKER, secret
 from tests.support.receiver import Answer, Delivery, Receiver, receiver
 from tests.support.replica import Pair, PairPool
 from tests.support.waiting import wait_until
@@ -64,9 +66,9 @@ async def test_attempts_are_bounded_and_the_webhook_can_be_revived(
 ) -> None:
     """Nothing more is sent; the letter says why and holds no secret; redriven it goes on where it stopped."""
     _answering(hook, 503)
-    authentication = pb.AuthenticationInfo(scheme="Bearer", credentials="s3cret")
+    authentication = pb.AuthenticationInfo(scheme="Bearer", credentials=secret("credentials"))
     async with GrpcCaller(hasty.replicas[1], VERSION) as caller:
-        given = config(hook, "/hook?key=s3cret", id="mine", authentication=authentication)
+        given = config(hook, f"/hook?key={secret('in-the-url')}", id="mine", authentication=authentication)
         task = await caller.task("chunks 2", task_push_notification_config=given)
         letter = await _letter(letters, task.id)
         assert len(hook.deliveries) == 3
@@ -74,7 +76,7 @@ async def test_attempts_are_bounded_and_the_webhook_can_be_revived(
         assert letter["reason"] == (
             f"The webhook mine at http://127.0.0.1:{hook.port} could not be told of event 2: it answered 503."
         )
-        assert "s3cret" not in json.dumps(await letters("show", letter["id"]))
+        assert MARKER not in json.dumps(await letters("show", letter["id"]))
         assert (await get(caller, task.id, "mine")).url == given.url
 
     _answering(hook, 200)
@@ -103,6 +105,51 @@ async def test_410_says_that_nothing_more_is_wanted(hasty: Pair, hook: Receiver,
     assert (letter["attempts"], len(hook.deliveries)) == (1, 1)
 
 
+async def test_what_cannot_be_told_at_all_is_not_tried_for_ever(hasty: Pair, hook: Receiver, letters: Letters) -> None:
+    """A config that was damaged in the store: each try counts, and it ends with a dead letter."""
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller:
+        task = await caller.task("ask", task_push_notification_config=config(hook, id="mine"))
+        await hook.until(1)
+        hasty.store.client.hset(f"a2a:{{0}}:push:{task.id}", "c:mine", b"\x00\xff\xff")
+        await caller.task("echo hi", task_id=task.id)
+        letter = await _letter(letters, task.id)
+    assert letter["attempts"] == 3
+    assert letter["reason"] == (
+        "The webhook mine could not be told of event 3: the service could not make a request of it; the cause is in "
+        "its log."
+    )
+
+
+async def test_ids_of_callers_make_no_lines_of_their_own(hasty: Pair, hook: Receiver, letters: Letters) -> None:
+    """Neither in a log nor in a dead letter: operators read both, and terminals do what they are told."""
+    _answering(hook, 410)
+    async with GrpcCaller(hasty.replicas[0], VERSION) as caller:
+        evil = "x\n2026-11-30 12:00:00,000 ERROR a2a_grpc: forged \x1b[2J"
+        task = await caller.task("echo hi", task_push_notification_config=config(hook, id=evil))
+        letter = await _letter(letters, task.id)
+    assert letter["reason"].isprintable()
+    lines = [line for one in hasty.replicas for line in one.log(None).splitlines() if "forged" in line]
+    assert lines and all("webhook x 2026" in line and "\x1b" not in line for line in lines)
+
+
+async def test_who_missed_what_is_not_kept_gets_the_task(pair_pool: PairPool, hook: Receiver) -> None:
+    """A2A_LOG_EVENTS: the first event that a receiver did not take is gone when it is back."""
+    pair = pair_pool.get(
+        AGENT, {**QUICK, "A2A_LOG_EVENTS": "100", "A2A_SNAPSHOT_EVENTS": "10", "A2A_PUSH_ATTEMPTS": "1000"}
+    )
+    _answering(hook, 503)
+    async with GrpcCaller(pair.replicas[0], VERSION) as caller:
+        task = await caller.task("chunks 500", task_push_notification_config=config(hook))
+        assert task.status.state == pb.TASK_STATE_COMPLETED
+    # What is on its way was read before.
+    await hook.until(len(hook.deliveries) + 2)
+    _answering(hook, 200)
+    [only] = await hook.until_end()
+    assert list(only.event) == ["task"]
+    assert (only.event["task"]["id"], only.state, only.seq) == (task.id, "COMPLETED", 503)
+    assert len(only.event["task"]["artifacts"][0]["parts"]) == 500
+
+
 async def test_nobody_listens(hasty: Pair, letters: Letters) -> None:
     async with receiver() as other:
         gone = other.url
@@ -120,24 +167,42 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_and_on_record(
     name = socket.gethostname()
     pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
     async with GrpcCaller(pair.replicas[0], VERSION) as caller:
-        url = f"http://{name}:{hook.port}/secret-path"
+        url = f"http://{name}:{hook.port}/{secret('path')}"
         task = await caller.task("echo hi", task_push_notification_config=pb.TaskPushNotificationConfig(url=url))
 
-    def on_record() -> list[str]:
+    def on_record() -> list[Any]:
         logs = "\n".join(one.log(None) for one in pair.replicas)
-        return [line for line in logs.splitlines() if "webhook refused" in line and task.id in line]
+        lines = [line for line in logs.splitlines() if "webhook-refused" in line and task.id in line]
+        assert not any(MARKER in line for line in lines)
+        return [json.loads(line) for line in lines]
 
     [record] = await wait_until(on_record, "an audit record")
-    assert "not a public address" in record
-    assert "secret-path" not in record
+    assert (record["event"], record["task_id"]) == ("webhook-refused", task.id)
+    assert record["webhook_id"]
+    assert "not a public address" in record["reason"]
     assert hook.connections == 0
 
 
-async def test_addresses_of_this_machine_are_refused_by_default(pair_pool: PairPool, hook: Receiver) -> None:
+async def test_hostile_destinations_are_refused_by_default(pair_pool: PairPool, hook: Receiver) -> None:
+    """Each, sent to a service: nothing is kept, and nobody on this machine is connected to."""
     pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
+    own = [
+        f"http://{host}:{hook.port}/" for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433")
+    ]
     async with GrpcCaller(pair.replicas[0], VERSION) as caller:
         task = await caller.task("ask")
-        for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433"):
-            url = f"http://{host}:{hook.port}/"
+        for url in own + PLAIN:
             await refused(INVALID_ARGUMENT, create(caller, task.id, pb.TaskPushNotificationConfig(url=url)))
+        await refused(INVALID_ARGUMENT, create(caller, task.id, pb.TaskPushNotificationConfig()))
+        inline = pb.TaskPushNotificationConfig(url=f"http://{secret('host')}@127.1/")
+        await refused(INVALID_ARGUMENT, caller.task("ask", task_push_notification_config=inline))
+        assert not (await listed(caller, task.id)).configs
     assert hook.connections == 0
+    log = pair.replicas[0].log(None)
+    assert MARKER not in log
+    found = [record for line in log.splitlines() if (record := json.loads(line)).get("event") == "webhook-refused"]
+    # Those of deliveries have none.
+    methods = [record["method"] for record in found if "method" in record]
+    # A config without a URL is no destination, so it is not among them.
+    assert methods == ["CreateTaskPushNotificationConfig"] * len(own + PLAIN) + ["SendMessage"]
+    assert all(record["reason"] for record in found)

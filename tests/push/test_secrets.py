@@ -1,7 +1,6 @@
 """Credentials of webhooks: encrypted in the store, and in no log, no error and no dead letter (13.2)."""
 
 import asyncio
-import base64
 import os
 from typing import Any, cast
 
@@ -12,15 +11,16 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.server.push.sealing import SealedError, Sealer
 from tests.conformance.callers import VERSION, GrpcCaller, say
 from tests.push.config import AGENT, QUICK, config, create, get
+from tests.support.leaks import secret, secret_key
 from tests.support.receiver import Answer, Delivery, Receiver
 from tests.support.replica import PairPool, replica
 from tests.support.servers import StoreServer
 
-SECRETS = ("s3cret-credentials", "s3cret-token", "s3cret-in-the-url")
-NEW, OLD = (base64.b64encode(os.urandom(32)).decode() for _ in range(2))
+SECRETS = (secret("credentials"), secret("token"), secret("in-the-url"))
+NEW, OLD = secret_key(), secret_key()
 
 
-def secret(hook: Receiver, **fields: Any) -> pb.TaskPushNotificationConfig:
+def laden(hook: Receiver, **fields: Any) -> pb.TaskPushNotificationConfig:
     """A webhook that is full of secrets."""
     authentication = pb.AuthenticationInfo(scheme="Bearer", credentials=SECRETS[0])
     return config(hook, f"/{SECRETS[2]}", token=SECRETS[1], authentication=authentication, **fields)
@@ -74,10 +74,10 @@ async def test_a_store_holds_no_secret_where_a_key_is_configured(pair_pool: Pair
 
     hook.behave = fails_once
     async with GrpcCaller(pair.replicas[0], VERSION) as caller:
-        task = await caller.task("ask", task_push_notification_config=secret(hook, id="mine"))
-        await create(caller, task.id, secret(hook))
+        task = await caller.task("ask", task_push_notification_config=laden(hook, id="mine"))
+        await create(caller, task.id, laden(hook))
         assert not any(word.encode() in contents(pair.store.client) for word in SECRETS)
-        await caller.send(say("echo hi", task_id=task.id, task_push_notification_config=secret(hook, id="third")))
+        await caller.send(say("echo hi", task_id=task.id, task_push_notification_config=laden(hook, id="third")))
         assert not any(word.encode() in contents(pair.store.client) for word in SECRETS)
         assert (await get(caller, task.id, "mine")).authentication.credentials == SECRETS[0]
     for one in await hook.until_end():
@@ -97,7 +97,7 @@ async def test_keys_are_rotated_and_logs_hold_no_secret(one_store_server: StoreS
     logs = []
     async with replica(agent=AGENT, redis_url=url, env={**env, "A2A_ENCRYPTION_KEYS": OLD}) as first:
         async with GrpcCaller(first, VERSION) as caller:
-            task = await caller.task("echo hi", task_push_notification_config=secret(hook, id="mine"))
+            task = await caller.task("echo hi", task_push_notification_config=laden(hook, id="mine"))
         await hook.until(3)
         logs.append(first.log(None))
     async with replica(agent=AGENT, redis_url=url, env={**env, "A2A_ENCRYPTION_KEYS": NEW}) as second:

@@ -115,6 +115,23 @@ def test_what_is_no_notification_is_refused() -> None:
     assert told.event.task.status.state == pb.TASK_STATE_WORKING
 
 
+def test_odd_headers_are_no_reason_to_fail() -> None:
+    """Whoever knows the URL of a receiver can send it anything."""
+    body = b'{"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}'
+    for number in ("9" * 5000, "-1", "1e3", "\u0663", "", "x"):
+        assert parse({"X-A2A-Event-Seq": number}, body).seq == 0
+    for token in ("\udcff", "\xff", "x" * 100_000):
+        with pytest.raises(NotVerifiedError):
+            check_token({"x-a2a-notification-token": token}, "mine")
+    named = base64.urlsafe_b64encode(b'{"kid": "a", "alg": "ES256"}').decode()
+    lists = (None, ["x"], [{"kid": "a"}], [{"kid": "a", "kty": "x"}])
+    sets: list[dict[str, Any]] = [{}, *({"keys": keys} for keys in lists)]
+    for protected in ("W10", "bnVsbA", "\udcff", "é", "A" * 100_000, named):
+        for jwks in sets:
+            with pytest.raises(NotVerifiedError):
+                verify({"x-a2a-signature": f"{protected}..x"}, body, jwks, url="u")
+
+
 def test_keys_are_known_by_their_thumbprint(tmp_path: Path) -> None:
     paths = [pem(tmp_path, algorithm) for algorithm in PRIVATE]
     keys = load_signing_keys(paths)

@@ -53,12 +53,14 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert (settings.grpc.max_connection_age, settings.grpc.max_connection_age_grace) == (0, 600)
     assert (settings.drain.delay, settings.drain.grace, settings.drain.timeout) == (0, 15, 28)
     assert settings.admin.addr is None
+    assert (str(settings.metrics.addr), settings.metrics.asked_for) == ("0.0.0.0:9464", False)
     assert (settings.limits.max_message_bytes, settings.limits.max_nesting, settings.limits.max_id_length) == (
         4194304,
         32,
         256,
     )
     assert settings.quotas.limits(1024).unlimited
+    assert settings.quotas.failed_authentication is None
     assert settings.protocol.assume_version is None
     assert (settings.auth.api_keys.digests, settings.auth.api_key_header) == ((), "x-api-key")
     assert (settings.keys.signing.paths, settings.keys.encryption.keys) == ((), ())
@@ -112,6 +114,7 @@ GIVEN = {
     "A2A_DRAIN_GRACE": "10",
     "A2A_DRAIN_TIMEOUT": "20",
     "A2A_ADMIN_ADDR": "127.0.0.1:6003",
+    "A2A_METRICS_ADDR": "127.0.0.1:6004",
     "A2A_MAX_MESSAGE_BYTES": "1048576",
     "A2A_MAX_NESTING": "16",
     "A2A_MAX_ID_LENGTH": "128",
@@ -122,6 +125,7 @@ GIVEN = {
     "A2A_LIMIT_TENANT_RATES": "change=0.5:1",
     "A2A_LIMIT_TENANT_CALLS": "100",
     "A2A_LIMIT_TENANT_STREAMS": "200",
+    "A2A_LIMIT_FAILED_AUTHENTICATION": "0.1:20",
     "A2A_ASSUME_VERSION": "1.0",
     "A2A_API_KEYS": f"alice:{DIGEST}",
     "A2A_API_KEY_HEADER": "x-key",
@@ -143,6 +147,7 @@ GIVEN = {
     "A2A_OAUTH2_METADATA_URL": "https://issuer.example.com/metadata",
     "A2A_OAUTH2_SCOPES": "tasks=make tasks,more=and more",
     "A2A_MTLS": "san",
+    "A2A_MTLS_ALLOW": "DNS:*.example.com;URI:spiffe://example.com/*",
     "A2A_SECURITY": "apiKey, bearer(tasks)+mtls",
     "A2A_OWNER": "tenant",
     "A2A_SIGNING_KEYS": "/run/keys/new.pem,/run/keys/old.pem",

@@ -20,6 +20,7 @@ from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.topology import slot_of
 from tests.store.pens import Pen, see
 from tests.support.cluster import ClusterSet, cluster_set
+from tests.support.leaks import secret
 from tests.support.nodes import Node
 from tests.support.places import Place, open_place
 from tests.support.servers import KINDS, ServerKind
@@ -142,7 +143,7 @@ async def test_a_replica_takes_over_on_request(cluster: ClusterSet) -> None:
 
 
 async def test_the_nodes_may_ask_for_a_password() -> None:
-    with cluster_set(password="secret") as cluster:
+    with cluster_set(password=secret("store")) as cluster:
         async with (
             open_place(cluster.url, shards=SHARDS) as here,
             open_store(cluster.url, "r2", shards=SHARDS) as there,

@@ -9,6 +9,7 @@ import pytest
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.opening import open_nodes
 from tests.store.pens import Pen, see
+from tests.support.leaks import secret
 from tests.support.nodes import Node
 from tests.support.places import open_place
 from tests.support.sentinel import NAME, SentinelSet, sentinel_set
@@ -106,7 +107,7 @@ async def test_a_name_that_no_sentinel_knows_is_named(sentinels: SentinelSet, ca
 
 
 async def test_servers_and_sentinels_may_ask_for_passwords() -> None:
-    with sentinel_set(servers=2, password="secret") as sentinels:
+    with sentinel_set(servers=2, password=secret("store")) as sentinels:
         async with open_place(sentinels.url) as here:
             await create(here.store)
             assert guests(sentinels.master()) == 3

@@ -269,3 +269,38 @@ async def test_a_task_does_not_stay_for_ever(one_store_server: StoreServer) -> N
 
 async def _purged(store: TaskStore) -> int:
     return await store.purge()
+
+
+async def test_the_longest_waiting_comes_first_whatever_its_shard(one_store_server: StoreServer) -> None:
+    """A shard in which many wait takes no places from the others."""
+    async with open_store(one_store_server.url, shards=4) as store:
+        webhooks = Webhooks(store, letter_ttl=LETTER_TTL)
+        waiting: list[str] = []
+        for number in range(12):
+            stored = await hooked(store, hook(f"{number:02}"))
+            await store.append(step(stored, 1, chunk(stored, "one")))
+            await webhooks.defer(await claimed(webhooks, stored, f"{number:02}"), 0, counted=False)
+            waiting.append(f"{number:02}")
+            await asyncio.sleep(0.002)
+        assert [webhook_id for _, webhook_id in (await webhooks.due(5)).rows] == waiting[:5]
+
+
+async def test_a_cursor_is_never_beyond_the_log(store: TaskStore, webhooks: Webhooks) -> None:
+    """A master that took over may have lost the end of a log that was told; what it numbers the same is told, too."""
+    stored = await hooked(store)
+    await store.append(step(stored, 1, chunk(stored, "one")))
+    claim = await claimed(webhooks, stored)
+    assert await webhooks.advance(claim, 7, LEASE) is Outcome.NONE
+    await store.append(step(stored, 2, chunk(stored, "two")))
+    assert (await claimed(webhooks, stored)).cursor == 2
+
+
+async def test_a_late_renewal_does_not_put_off_what_is_due(store: TaskStore, webhooks: Webhooks) -> None:
+    """It was on its way when the claim was over, and something happened since."""
+    stored = await hooked(store)
+    await store.append(step(stored, 1, chunk(stored, "one")))
+    claim = await claimed(webhooks, stored)
+    assert await webhooks.advance(claim, 2, LEASE) is Outcome.NONE
+    await store.append(step(stored, 2, chunk(stored, "two")))
+    assert not await webhooks.renew(claim, LEASE)
+    assert await due(webhooks) == ["w"]

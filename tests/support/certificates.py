@@ -16,12 +16,14 @@ HOUR = dt.timedelta(hours=1)
 class Authority:
     """A certificate authority."""
 
-    def __init__(self, name: str = "Tests") -> None:
+    def __init__(self, name: str = "Tests", *, above: "Authority | None" = None) -> None:
+        """`above`: the one that vouches for it; None: it does so itself."""
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"{name} authority")])
-        builder = _builder(self._name, self._name, self._key.public_key(), HOUR)
-        self._certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
-            self._key, hashes.SHA256()
+        signer = above or self
+        builder = _builder(self._name, signer._name, self._key.public_key(), HOUR)
+        self._certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
+            signer._key, hashes.SHA256()
         )
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
@@ -32,13 +34,16 @@ class Authority:
         *,
         kind: str = "ec",
         valid_for: dt.timedelta = HOUR,
+        usage: x509.ObjectIdentifier | None = None,
     ) -> tuple[bytes, bytes]:
-        """A certificate and its key, as PEM. `kind` is of the key: "ec" or "rsa"."""
+        """A certificate and its key, as PEM. `kind` is of the key: "ec" or "rsa"; `usage`: what alone it is for."""
         key: Any = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, 2048)
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)] if common_name else [])
         builder = _builder(subject, self._name, key.public_key(), valid_for)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=not common_name)
+        if usage is not None:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         signed = builder.sign(self._key, hashes.SHA256())
         return (
             signed.public_bytes(serialization.Encoding.PEM),

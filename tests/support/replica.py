@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.support import leaks
 from tests.support.servers import StoreServer, fresh_store_server
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,9 @@ STOP_TIMEOUT = 10.0
 _PORTS = range(20_000, 32_000)
 """Below those that the system gives to connections going out: one of these would take a port before its server does."""
 
+# Loading the certificates of the world costs as much as a call takes.
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
 # Ends process $1 when the pipe on stdin is closed, that is when the tests are gone without having ended it themselves.
 WATCHER = 'read -r _; kill -TERM "$1"; sleep 10; kill -KILL "$1"'
 
@@ -36,7 +41,7 @@ class Replica:
 
     def __init__(self, *, agent: str | None, redis_url: str | None, env: Mapping[str, str]) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="a2a-test-replica-"))
-        self._log_path = self._home / "log"
+        self._log_path = leaks.log_file("replica")
         grpc_port, http_port = free_ports(2)
         self.grpc_addr = f"127.0.0.1:{grpc_port}"
         """host:port"""
@@ -48,6 +53,7 @@ class Replica:
             "A2A_GRPC_ADDR": self.grpc_addr,
             "A2A_HTTP_ADDR": f"127.0.0.1:{http_port}",
             "A2A_DATA_DIR": str(self._home / "data"),
+            "A2A_METRICS_ADDR": "none",
             **({"A2A_REDIS_URL": redis_url} if redis_url else {}),
             # Enough for a turn that is about to end. Most tests stop replicas with turns that never would.
             "A2A_DRAIN_GRACE": "1",
@@ -104,7 +110,7 @@ class Replica:
         """Waits until /readyz answers 200; fails with the end of the log."""
         deadline = time.monotonic() + READY_TIMEOUT
         answer = "nothing"
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(trust_env=False, verify=_NO_TLS) as client:
             while True:
                 assert self.alive, f"the replica ended with {self._running().returncode}:\n{self.log()}"
                 try:

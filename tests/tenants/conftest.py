@@ -9,9 +9,10 @@ import pytest
 
 from tests.conformance.callers import JsonRpcCaller
 from tests.conformance.conftest import binding, connect, connect_over  # noqa: F401 - fixtures
+from tests.support.leaks import secret
 from tests.support.replica import Pair, pair
 
-KEYS = {"acme": "key-of-alice-at-acme", "initech": "key-of-alice-at-initech"}
+KEYS = {tenant: secret(f"at-{tenant}") for tenant in ("acme", "initech")}
 """The tenants whose callers need a key. In both of them there is an Alice."""
 
 

@@ -9,7 +9,7 @@ from a2a_grpc.server.compose.hosts import host_many
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limits import GROUPS, group_of
 from a2a_grpc.server.settings import load
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 from a2a_grpc.wire import rules
 
 RED = "tests.tenants.agents:red"
@@ -105,7 +105,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ", line 6: agents.acme.auth.jwt: audience is missing",
         ", line 6: agents.acme.auth.jwt.audiance: there is no such key here; did you mean audience?",
         ", line 7: agents.acme.limits.caller.rates.sned: the groups of operations are send, read, follow, change",
-        ", line 7: agents.acme.limits.caller.rates.read.rate: should be greater than 0",
+        ", line 7: agents.acme.limits.caller.rates.read.rate: should be greater than or equal to 0.00001",
         ", line 7: agents.acme.limits.caller.callz: there is no such key here; did you mean calls?",
         ", line 8: agents.tasks: no tenant can have this name: it begins the paths of callers that name none",
         (
@@ -147,6 +147,25 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
          ", line 4: agents.a.limits.tenant.tasks: there is no such key here; there are rates, calls, streams"),
         (f"agents:\n  a:\n    agent: {RED}\n    auth: nobody",
          ", line 4: agents.a.auth: must be `anonymous`, or hold the schemes of authentication"),
+        ("agents:\n  a: 2026-13-45", ", line 2: this is no timestamp; write it in quotes"),
+        ("agents:\n\n  a: !!bool perhaps", ", line 3: this is no bool; write it in quotes"),
+        ("agents:\n  a: !!int ''", ", line 2: this is no int; write it in quotes"),
+        ("agents:\n  a: b\n  c: \x07", ", line 3: a character stands here that is no text in UTF-8"),
+        ("agents: " + 3000 * "[", ": it is nested too deeply"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth: {{mtls: san}}",
+         ", line 4: agents.a.auth.mtls: no listener asks for a certificate; set A2A_TLS_CLIENT_CERT, or leave it out"),
+        (f"agents:\n  a:\n    agent: {RED}\n    limits: {{caller: 3}}",
+         ", line 4: agents.a.limits.caller: must hold keys with their values"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth: {{oidc: {{issuer: 'https://a.b', audience: {{}}}}}}",
+         ", line 4: agents.a.auth.oidc.audience: must be a list"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth:\n      mtls: san\n      mtls_allow: []",
+         ", line 6: agents.a.auth.mtls_allow: must not be empty"),
+        (f"agents:\n  a:\n    agent: {RED}\n    auth:\n      mtls: san\n      mtls_allow: CN=alice",
+         (", line 4: agents.a.auth: callers are known by alternative names (URI:…, DNS:…, email:…), and the list of "
+          "those that are let in has CN=alice")),
+        *((f"agents:\n  a:\n    agent: {RED}\n    auth: {{api_keys: {{keys: {{x: {HEX}}}, name: {name}}}}}",
+           f", line 4: agents.a.auth: API keys cannot be sent as {name}: that name has a meaning of its own")
+          for name in ("host", "grpc-timeout", "key-bin", "a2a-version")),
         (f"agents:\n  a: {{agent: {RED}, auth: {{api_keys: {{keys: {{alice: secret}}}}}}}}",
          ", line 2: agents.a.auth.api_keys.keys.0.1: String should match pattern '^[0-9a-fA-F]{64}$'"),
     ],
@@ -172,6 +191,13 @@ def test_files_are_named_from_where_the_file_is(tmp_path: Path) -> None:
     auth = "{jwt: {issuer: x, audience: y, jwks_file: keys.json}}"
     (problem,) = problems(tmp_path, f"agents:\n  a: {{agent: {RED}, auth: {auth}}}")
     assert f"agents.a.auth: {tmp_path}/keys.json cannot be used as a JWK Set" in problem
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "agents.yaml"
+    path.write_bytes(b"agents:\n  a: \xff\n")
+    with pytest.raises(ValueError, match=r"agents\.yaml, line 2: a character stands here that is no text in UTF-8"):
+        host_many(load({}), str(path))
 
 
 def test_the_example_is_one() -> None:

@@ -50,7 +50,7 @@ async def test_they_wait_for_a_replica_that_knows_the_tenant(
     one_store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No attempt is used up meanwhile, and other tenants are served."""
-    monkeypatch.setattr(module, "_NO_AGENT_PAUSE_MS", 200)
+    monkeypatch.setattr(module, "_NO_AGENT_PAUSE", 0.2)
     async with open_node(one_store_server.url, echo, max_attempts=1) as old:
         old.engine.retire()
         task = (await old.send("hi", at_once=True, scope=ALICE)).task

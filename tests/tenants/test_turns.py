@@ -64,7 +64,7 @@ async def ended(caller: Caller, task_id: str) -> pb.Task:
     async def over() -> bool:
         return state((await caller.get(task_id)).status.state) in {"COMPLETED", "FAILED"}
 
-    await wait_until(over, f"{task_id} has ended", 15)
+    await wait_until(over, f"{task_id} has ended", 10)
     return await caller.get(task_id)
 
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import uvloop
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
@@ -399,8 +400,14 @@ async def test_the_certificate_of_a_caller_reaches_the_call(
 
 
 async def strangers(authority: Authority) -> list[tuple[bytes, bytes] | None]:
-    """Nobody, somebody of another authority, and somebody whose certificate is over."""
-    return [None, Authority().issue("agent-a", [SPIFFE]), authority.issue("agent-a", [SPIFFE], valid_for=-HOUR)]
+    """Nobody; others whose certificate is of another authority, or over, or for servers, or short of a link."""
+    return [
+        None,
+        Authority().issue("agent-a", [SPIFFE]),
+        authority.issue("agent-a", [SPIFFE], valid_for=-HOUR),
+        authority.issue("agent-a", [SPIFFE], usage=ExtendedKeyUsageOID.SERVER_AUTH),
+        Authority("Between", above=authority).issue("agent-a", [SPIFFE]),
+    ]
 
 
 async def test_strangers_are_turned_away_in_the_handshake(mutual: Files, authority: Authority, tmp_path: Path) -> None:
@@ -429,6 +436,26 @@ async def test_where_certificates_are_optional_strangers_have_none(
         await call(both.grpc, authority, pair)
     seen = [found.credentials.certificate for found in both.handler.calls]
     assert [certificate and certificate.subject for certificate in seen] == [None, "CN=agent-a", None]
+
+
+async def test_a_caller_may_show_the_authorities_between(mutual: Files, authority: Authority, tmp_path: Path) -> None:
+    between = Authority("Between", above=authority)
+    chain, key = between.issue("agent-a", [SPIFFE])
+    pair = chain + between.pem, key
+    async with listening(mutual, "required", grpc_requires=True) as both:
+        await call(both.grpc, authority, pair)
+        assert (await get(both.url, trusting(authority, pair, tmp_path))).status_code == 200
+    seen = [found.credentials.certificate for found in both.handler.calls]
+    assert [certificate and certificate.subject for certificate in seen] == ["CN=agent-a"] * 2
+
+
+async def test_http_asks_nobody_where_grpc_alone_is_to_ask(mutual: Files, authority: Authority, tmp_path: Path) -> None:
+    _, stranger, *_ = await strangers(authority)
+    async with listening(mutual, "none", grpc_requires=True) as both:
+        assert (await get(both.url, trusting(authority, stranger, tmp_path))).status_code == 200
+        await call(both.grpc, authority, authority.issue("agent-a", [SPIFFE]))
+    seen = [found.credentials.certificate for found in both.handler.calls]
+    assert [certificate and certificate.subject for certificate in seen] == [None, "CN=agent-a"]
 
 
 async def until_refused(url: str, context: ssl.SSLContext) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import ssl
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,40 +17,11 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from tests.process.gateway import Gateway
 from tests.support.certificates import Authority, Files
-from tests.support.replica import READY_TIMEOUT, Replica
+from tests.support.replica import Replica
+from tests.support.secure import SecureReplica, serving
 
 AGENT = "tests.process.echo_agent:agent"
 ALICE = x509.UniformResourceIdentifier("spiffe://example.org/alice")
-
-
-class SecureReplica(Replica):
-    """`a2a-grpc serve` over TLS."""
-
-    def __init__(self, files: Files, authority: Authority, **env: str) -> None:
-        super().__init__(agent=AGENT, redis_url=None, env={**files.settings(), **env})
-        self.http_url = self.http_url.replace("http://", "https://")
-        self._trust = ssl.create_default_context(cadata=authority.pem.decode())
-
-    def wait_ready(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT
-        with httpx.Client(trust_env=False, verify=self._trust) as client:
-            while True:
-                assert self.alive, self.log()
-                with contextlib.suppress(httpx.TransportError):
-                    if client.get(f"{self.http_url}/readyz").status_code == 200:
-                        return
-                assert time.monotonic() < deadline, self.log()
-                time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def serving(files: Files, authority: Authority, **env: str) -> Iterator[SecureReplica]:
-    service = SecureReplica(files, authority, **env)
-    try:
-        service.start()
-        yield service
-    finally:
-        service.close()
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +39,7 @@ def ca_file(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def service(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureReplica]:
     files = Files(tmp_path_factory.mktemp("tls"), authority.issue_server())
-    with serving(files, authority) as one:
+    with serving(AGENT, files, authority) as one:
         yield one
 
 
@@ -78,7 +48,7 @@ def mutual(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> It
     """Callers are known by their certificates: gRPC wants one of everybody, HTTP only asks, for the sake of probes."""
     files = Files(tmp_path_factory.mktemp("mtls"), authority.issue_server(), authority.pem)
     more = {"A2A_TLS_CLIENT_CERT": "optional", "A2A_TLS_GRPC_CLIENT_CERT": "required", "A2A_MTLS": "san"}
-    with serving(files, authority, **more) as one:
+    with serving(AGENT, files, authority, **more) as one:
         yield one
 
 
@@ -99,7 +69,7 @@ async def test_the_service_goes_on_with_a_renewed_certificate(
     authority: Authority, ca_file: Path, tmp_path: Path
 ) -> None:
     files = Files(tmp_path, authority.issue_server())
-    with serving(files, authority) as one:
+    with serving(AGENT, files, authority) as one:
         async with await A2AClient.connect(one.http_url, ca_file=ca_file) as client:
             renewed = authority.issue_server(kind="rsa")
             files.write(renewed)
@@ -119,7 +89,7 @@ def _certificate(service: SecureReplica, ca_file: Path) -> bytes:
 
 
 def test_files_that_are_no_good_are_refused_at_start(authority: Authority, tmp_path: Path) -> None:
-    service = SecureReplica(Files(tmp_path, (b"nothing", b"nothing")), authority)
+    service = SecureReplica(AGENT, Files(tmp_path, (b"nothing", b"nothing")), authority)
     try:
         service.start(wait=False)
         assert service.wait(20) == 2
@@ -193,15 +163,12 @@ async def test_a_gateway_speaks_tls_on_both_sides(
     service: SecureReplica, authority: Authority, ca_file: Path, tmp_path: Path
 ) -> None:
     class SecureGateway(Gateway):
-        def command(self) -> list[str]:
-            return [*super().command(), "--upstream-ca-file", str(ca_file)]
-
         wait_ready = SecureReplica.wait_ready
 
     files = Files(tmp_path, authority.issue_server())
-    gateway = SecureGateway(service.grpc_addr, files.settings())
+    gateway = SecureGateway(service.grpc_addr, files.settings(), ca_file)
     gateway.http_url = gateway.http_url.replace("http://", "https://")
-    gateway._trust = ssl.create_default_context(cadata=authority.pem.decode())  # type: ignore[attr-defined]
+    gateway.authority = authority  # type: ignore[attr-defined]
     try:
         await asyncio.to_thread(gateway.start)
         async with over_http(gateway, ca_file, None) as client:

@@ -138,9 +138,13 @@ def _keys(jwks: bytes | Mapping[str, Any], what: str) -> tuple[PublicKey, ...]:
 
 
 def _check(url: str) -> None:
-    parts = urlsplit(url)
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if not (parts.scheme == "https" or (parts.scheme == "http" and local)) or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        raise InvalidArgumentError(f"{excerpt(url)}: this is no URL.") from None
+    local = host in ("localhost", "127.0.0.1", "::1")
+    if not (parts.scheme == "https" or (parts.scheme == "http" and local)) or not host:
         raise InvalidArgumentError(f"{excerpt(url)}: keys that are trusted must come over https.")
 
 

@@ -26,6 +26,8 @@ from a2a_grpc.wire.webhooks import DELIVERY_ID, EVENT_SEQ, NOTIFICATION_TOKEN, S
 
 ALGORITHMS = ("ES256", "RS256", "EdDSA")
 _SKEW = 60.0
+# Of the number of an event: more are no number that an agent counted up to.
+_MOST_DIGITS = 18
 
 
 class NotVerifiedError(UnauthenticatedError):
@@ -53,9 +55,10 @@ def parse(headers: Mapping[str, str], body: bytes) -> Delivery:
         raise InvalidArgumentError("The notification holds no task, message, status update or artifact update.")
     payload = getattr(event, kind)
     seq = _header(headers, EVENT_SEQ)
+    numbered = seq.isascii() and seq.isdigit() and len(seq) <= _MOST_DIGITS
     return Delivery(
         id=_header(headers, DELIVERY_ID),
-        seq=int(seq) if seq.isascii() and seq.isdigit() else 0,
+        seq=int(seq) if numbered else 0,
         task_id=payload.id if kind == "task" else payload.task_id,
         event=event,
     )
@@ -63,7 +66,7 @@ def parse(headers: Mapping[str, str], body: bytes) -> Delivery:
 
 def check_token(headers: Mapping[str, str], token: str) -> None:
     """See that the notification carries the `token` of its config. Raises: NotVerifiedError."""
-    if not token or not hmac.compare_digest(_header(headers, NOTIFICATION_TOKEN).encode(), token.encode()):
+    if not token or not hmac.compare_digest(_bytes(_header(headers, NOTIFICATION_TOKEN)), _bytes(token)):
         raise NotVerifiedError("The notification does not carry the token that its receiver gave.")
 
 
@@ -93,7 +96,7 @@ def verify(
         PyJWS().decode_complete(f"{protected}.{payload}.{signature}", key, algorithms=[key.algorithm_name])
         made = float(about["iat"])
         addressed = (about["aud"], about["jti"], str(about["seq"]))
-    except (PyJWTError, ValueError, KeyError, TypeError) as error:
+    except (PyJWTError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise NotVerifiedError("The signature of the notification does not hold.") from error
     if addressed != (url, _header(headers, DELIVERY_ID), _header(headers, EVENT_SEQ)):
         raise NotVerifiedError("The notification was signed for another webhook, or another delivery.")
@@ -117,3 +120,8 @@ def _header(headers: Mapping[str, str], name: str) -> str:
     if found is None:
         found = next((value for known, value in headers.items() if known.lower() == name), "")
     return found
+
+
+def _bytes(text: str) -> bytes:
+    """Servers give what is not UTF-8 in a header as lone surrogates."""
+    return text.encode(errors="surrogatepass")

@@ -5,10 +5,36 @@ field of its own.
 """
 
 import logging
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
 
 from a2a_grpc.wire.errors import excerpt
 
 log = logging.getLogger("a2a_grpc.audit")
+
+_MOST_KINDS: Final = 10_000
+
+
+class Seldom:
+    """Tells the first of many like events from those that follow it, so that a flood does not flood the record."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        """`seconds` for which an event is like the first one."""
+        self._seconds = seconds
+        self._until: OrderedDict[Hashable, float] = OrderedDict()
+
+    def first(self, kind: Hashable) -> bool:
+        """Whether an event of this kind is to be put on record."""
+        now = time.monotonic()
+        if now < self._until.get(kind, 0.0):
+            return False
+        self._until[kind] = now + self._seconds
+        self._until.move_to_end(kind)
+        if len(self._until) > _MOST_KINDS:
+            self._until.popitem(last=False)
+        return True
 
 
 def note(

@@ -25,14 +25,15 @@ from a2a_grpc.server.compose.listeners import (
     listen_http,
     listen_registry,
 )
+from a2a_grpc.server.compose.metrics import measure
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
 from a2a_grpc.server.core import ids
-from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.keys import load_signing_keys
@@ -216,11 +217,6 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
     _warn([*settings.warnings, *open_doors(hosts)])
     signing = load_signing_keys(settings.keys.signing.paths)
     certificates = compose_certificates(settings)
-    published = Published(
-        cards=hosts,
-        keys=PublishedKeys(signing),
-        gates=hosts if settings.card.access == "authenticated" else None,
-    )
     async with AsyncExitStack() as stack:
         url = await _store_url(settings, stack)
         store = TaskStore(
@@ -249,6 +245,13 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
         stack.push_async_callback(tail.close)
         letters = DeadLetters(store, ttl=settings.store.dead_letter_ttl)
         quotas = Quotas(store)
+        attempts = Attempts(quotas, settings.quotas.failed_authentication)
+        published = Published(
+            cards=hosts,
+            keys=PublishedKeys(signing),
+            gates=hosts if settings.card.access == "authenticated" else None,
+            attempts=attempts,
+        )
         push = compose_push(settings, store, signing) if settings.push.enabled else None
         if push is not None:
             push.sender.watch(tail.watch)
@@ -273,7 +276,8 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
         pipeline = compose_pipeline(
             settings,
             hosts,
-            Limiter(quotas, Counters()),
+            attempts,
+            Limiter(quotas),
             Operations(
                 hosts,
                 engine,
@@ -292,6 +296,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
                 hosted.published = publish(hosted.card, datetime.fromtimestamp(since // 1000, UTC))
 
         await administer(settings, stack, engine, store, tail, letters)
+        await measure(settings, stack, engine, store.replica)
         largest = max(hosted.limits.max_message_bytes for hosted in hosts)
         drain.add(await listen_grpc(settings, pipeline, published, readiness, largest, certificates))
         drain.add(await listen_http(settings, pipeline, published, readiness, largest, certificates))

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from cryptography import x509
 
@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 
 Asks = Literal["none", "optional", "required"]
 """Whether callers are asked for a certificate, and whether they need one."""
+
+_VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +107,7 @@ class Certificates:
                     f"A2A_TLS_CLIENT_CA_FILE names {self._client_ca_file}, but it must hold certificates of "
                     "authorities in PEM form."
                 ) from None
-            context.verify_mode = ssl.CERT_REQUIRED if self._asks == "required" else ssl.CERT_OPTIONAL
+            context.verify_mode = _VERIFY[self._asks]
             # A resumed session brings the caller's certificate along without another look at the authorities.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0

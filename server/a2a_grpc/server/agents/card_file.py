@@ -3,14 +3,18 @@
 import json
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import A2AError, camel_path
+from a2a_grpc.server.agents import yaml_loader
+from a2a_grpc.wire.errors import A2AError, camel_path, excerpt
 from a2a_grpc.wire.protojson import from_dict
+
+_LONGEST: Final = 1000
+"""Characters of a sentence on a problem; of what the file holds only a part is repeated."""
 
 
 class CardFileError(ValueError):
@@ -18,8 +22,8 @@ class CardFileError(ValueError):
 
     def __init__(self, path: Path, problems: list[str]) -> None:
         self.path = path
-        self.problems = problems
-        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+        self.problems = [excerpt(problem, _LONGEST) for problem in problems]
+        super().__init__("\n".join(f"{path}: {problem}" for problem in self.problems))
 
 
 def load_card(path: str | Path) -> a2a_pb2.AgentCard:
@@ -31,11 +35,13 @@ def load_card(path: str | Path) -> a2a_pb2.AgentCard:
     file = Path(path)
     try:
         data = file.read_bytes()
-        value = json.loads(data) if file.suffix == ".json" else yaml.safe_load(data)
+        value = json.loads(data) if file.suffix == ".json" else yaml_loader.load(data)
     except OSError as error:
         raise CardFileError(file, [f"cannot be read: {error.strerror}"]) from error
     except (yaml.YAMLError, ValueError) as error:
         raise CardFileError(file, [" ".join(str(error).split())]) from error
+    except RecursionError:
+        raise CardFileError(file, ["is nested too deeply"]) from None
     if not isinstance(value, dict):
         raise CardFileError(file, ["must hold an object: the fields of an agent card"])
     card, problems = read_fields(value)

@@ -3,14 +3,25 @@
 import hmac
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Literal
+from typing import Final, Literal
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.principal import Principal
+from a2a_grpc.server.core.hop_by_hop import is_of_one_hop
+from a2a_grpc.wire import rules
 from a2a_grpc.wire.errors import UnauthenticatedError
+from a2a_grpc.wire.headers import A2A_EXTENSIONS, A2A_VERSION, LAST_EVENT_ID, REQUEST_ID
 
 _NOBODY = bytes(32)
+
+_OURS: Final = frozenset({A2A_EXTENSIONS, A2A_VERSION, LAST_EVENT_ID, REQUEST_ID, "cookie"})
+_FIELDS: Final = frozenset(
+    name
+    for operation in rules.OPERATIONS.values()
+    for field in operation.request.DESCRIPTOR.fields
+    for name in (field.name, field.json_name)
+)
 
 Location = Literal["header", "query", "cookie"]
 
@@ -21,12 +32,19 @@ class ApiKeys:
     name = "apiKey"
 
     def __init__(self, digests: Iterable[tuple[str, str]], location: Location, key_name: str) -> None:
-        """`digests`: callers and the SHA-256 of their keys, in hexadecimal; `key_name`: what the key is sent under."""
+        """`digests`: callers and the SHA-256 of their keys, in hexadecimal; `key_name`: what the key is sent under.
+
+        Raises: ValueError for a name that means something else: a key would be taken for that, be shown, or never come.
+        """
         self._principals: dict[bytes, Principal] = {}
         for name, digest in digests:
             self._principals.setdefault(bytes.fromhex(digest), Principal(name, schemes=frozenset({self.name})))
         self._location = location
         self._key_name = key_name.lower()
+        if is_of_one_hop(self._key_name) or self._key_name.endswith("-bin") or self._key_name in _OURS:
+            raise ValueError(f"API keys cannot be sent as {self._key_name}: that name has a meaning of its own")
+        if location == "query" and self._key_name in _FIELDS:
+            raise ValueError(f"API keys cannot be sent as {self._key_name}: that is a field of requests")
         self._place = f"{location} {self._key_name}"
 
     @property

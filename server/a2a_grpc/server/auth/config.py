@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth import jwks, oauth2, requirements
 from a2a_grpc.server.auth.api_key import ApiKeys, Location
 from a2a_grpc.server.auth.bearer import Bearer
 from a2a_grpc.server.auth.gate import Gate
-from a2a_grpc.server.auth.keys import ALGORITHMS
 from a2a_grpc.server.auth.mutual_tls import MutualTls, NamedBy
 from a2a_grpc.server.auth.openid_connect import OpenIdConnect
 from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership, parse_ownership
 from a2a_grpc.server.auth.requirements import Alternative, Requirements, Wanted
 from a2a_grpc.server.auth.scheme import Scheme
 from a2a_grpc.server.auth.tokens import Issuer, Tokens
+from a2a_grpc.wire.keys import ALGORITHMS
 
 DEFAULT_ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 
@@ -86,7 +86,7 @@ class TokensConfig(_Part):
 class OAuth2Config(_Part):
     """Where tokens are to be had. They are checked as those of `jwt`, or of `oidc` where there is no `jwt`."""
 
-    flows: Annotated[tuple[oauth2.Flow, ...], Field(min_length=1)]
+    flows: Annotated[tuple[oauth2.Flow, ...], BeforeValidator(_texts), Field(min_length=1)]
     token_url: Url
     authorization_url: Url | None = None
     device_url: Url | None = None
@@ -105,6 +105,8 @@ class AuthConfig(_Part):
     oauth2: OAuth2Config | None = None
     mtls: NamedBy | None = None
     """What of the client certificate says who calls."""
+    mtls_allow: Annotated[Texts, Field(min_length=1)] | None = None
+    """The names of those whose certificates let them in; None: all that the listener accepts."""
     security: str = ""
     """Which schemes are required; "": those that the agent's card says, or else any one."""
     owner: str = "caller"
@@ -114,21 +116,6 @@ class AuthConfig(_Part):
     def ownership(self) -> Ownership:
         """The rule of `owner`. Raises: ValueError."""
         return parse_ownership(self.owner) if self.owner else BY_CALLER
-
-
-def read_config(value: Mapping[str, Any]) -> AuthConfig:
-    """A configuration from the section of a file. Raises: ValueError with a line for each problem."""
-    try:
-        return AuthConfig.model_validate(value)
-    except ValidationError as error:
-        raise ValueError("\n".join(problems_of(error))) from None
-
-
-def problems_of(error: ValidationError) -> Iterator[str]:
-    """A sentence for each problem, without the value that was given."""
-    for details in error.errors(include_url=False, include_input=False, include_context=False):
-        where = ".".join(str(part) for part in details["loc"])
-        yield f"{where}: {details['msg'].removeprefix('Value error, ')}"
 
 
 def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None, *, anonymous: bool = False) -> Gate:
@@ -146,7 +133,9 @@ def build_gate(config: AuthConfig, card: a2a_pb2.AgentCard | None = None, *, ano
             raise ValueError("API keys and tokens cannot both stand in the header authorization")
         schemes.append(ApiKeys(keys.keys, keys.location, keys.name))
     if config.mtls is not None:
-        schemes.append(MutualTls(config.mtls))
+        schemes.append(MutualTls(config.mtls, config.mtls_allow))
+    elif config.mtls_allow is not None:
+        raise ValueError("it is said whose certificates let them in, but not what of a certificate says who calls")
     required = _required(config, card, schemes, issuers)
     ownership = config.ownership()
     if ownership.kind == "claim":
@@ -234,6 +223,8 @@ class _Issuers:
 
 
 def _issuer(part: TokensConfig, keys: jwks.Keys) -> Issuer:
+    if "#" in part.issuer or part.issuer.startswith("cert:"):
+        raise ValueError(f"the issuer {part.issuer} has a name that could be mistaken for that of a caller")
     return Issuer(
         name=part.issuer,
         audiences=part.audience,

@@ -135,7 +135,7 @@ class Gate:
             return ANONYMOUS
         for alternative in self._required:
             if alternative.schemes <= proved.keys():
-                raise self._short_of(alternative, scopes)
+                raise ScopeMissingError(alternative.scopes, scopes)
         raise self._refusal(self._required, bad)
 
     def check(self, principal: Principal, entries: Iterable[a2a_pb2.SecurityRequirement]) -> None:
@@ -150,7 +150,7 @@ class Gate:
         if not proved:
             raise self._refusal(required)
         if not any(alternative.scopes <= principal.scopes for alternative in proved):
-            raise self._short_of(proved[0], principal.scopes)
+            raise ScopeMissingError(proved[0].scopes, principal.scopes)
 
     def _join(self, alternative: Alternative, proved: dict[str, Principal], scopes: frozenset[str]) -> Principal:
         first = next(principal for name, principal in proved.items() if name in alternative.schemes)
@@ -166,19 +166,12 @@ class Gate:
             problem or f"Send {self._means(required)}.",
             challenge=self._challenge(required, bad),
             metadata={"schemes": wanted},
+            scheme=next(iter(bad), ""),
         )
 
     def _means(self, required: Requirements) -> str:
         ways = (" and ".join(self._schemes[one.scheme].means for one in alternative.wanted) for alternative in required)
         return ", or ".join(dict.fromkeys(ways))
-
-    def _short_of(self, alternative: Alternative, scopes: frozenset[str]) -> ScopeMissingError:
-        missing = " ".join(sorted(alternative.scopes - scopes))
-        return ScopeMissingError(
-            f"Your credentials do not include what this needs: the scope {missing}.",
-            challenge=f'Bearer error="insufficient_scope", scope="{" ".join(sorted(alternative.scopes))}"',
-            metadata={"missing_scope": missing},
-        )
 
     def _challenge(self, required: Requirements, bad: Mapping[str, UnauthenticatedError] = _NONE) -> str:
         named = {name for alternative in required for name in alternative.schemes}

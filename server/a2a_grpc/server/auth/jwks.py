@@ -8,7 +8,6 @@ make this service hammer its issuer. The event loop never waits; calls that need
 import asyncio
 import json
 import logging
-import ssl
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,10 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx
-
-from a2a_grpc.server.auth.keys import PublicKey, read_key_set
 from a2a_grpc.wire.errors import UnavailableError
+from a2a_grpc.wire.keys import PublicKey, read_key_set
 
 log = logging.getLogger(__name__)
 
@@ -190,9 +187,11 @@ async def _discover(issuer: str, *, plaintext: bool) -> bytes:
 
 
 async def _get(url: str) -> bytes:
+    import httpx  # noqa: PLC0415 - takes as long as a tenth of the service, and most services have no issuers
+
     local = urlsplit(url).hostname in _LOOPBACK
     # Loading the certificates of the world takes a while.
-    context = await asyncio.to_thread(_tls_context)
+    context = await asyncio.to_thread(httpx.create_ssl_context)
     try:
         async with (
             asyncio.timeout(_TIMEOUT),
@@ -211,7 +210,3 @@ async def _get(url: str) -> bytes:
         raise _FetchError(f"{type(error).__name__}: {error}") from None
     except TimeoutError:
         raise _FetchError(f"no answer within {_TIMEOUT:g} s") from None
-
-
-def _tls_context() -> ssl.SSLContext:
-    return httpx.create_ssl_context()

@@ -1,6 +1,7 @@
 """Mutual TLS (4.5.6): the client certificate says who calls. The listener has verified it in the handshake."""
 
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -8,9 +9,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.auth.allow_list import AllowList
 from a2a_grpc.server.auth.credentials import Credentials, PeerCertificate
-from a2a_grpc.server.auth.principal import Principal
-from a2a_grpc.wire.errors import UnauthenticatedError
+from a2a_grpc.server.auth.principal import MAX_NAME, Principal, is_name
+from a2a_grpc.wire.errors import UnauthenticatedError, excerpt
 
 NamedBy = Literal["subject", "san"]
 
@@ -24,9 +26,13 @@ class MutualTls:
     challenge = "ClientCertificate"
     """HTTP has no challenge for what a connection brings; a 401 needs one all the same."""
 
-    def __init__(self, named_by: NamedBy) -> None:
-        """`named_by`: the subject, or the first of the alternative names: a URI before a DNS name before an address."""
+    def __init__(self, named_by: NamedBy, allowed: Iterable[str] | None = None) -> None:
+        """`named_by`: the subject, or the first of the alternative names: a URI before a DNS name before an address.
+
+        `allowed`: the names that are let in, see `AllowList`; None: all. Raises: ValueError.
+        """
         self._named_by = named_by
+        self._allowed = None if allowed is None else AllowList(allowed, alternative=named_by == "san")
 
     @property
     def card(self) -> a2a_pb2.SecurityScheme:
@@ -50,6 +56,12 @@ class MutualTls:
                 "The client certificate does not say who you are: it has no "
                 + ("subject." if self._named_by == "subject" else "subject alternative name.")
             )
+        if not is_name(name):
+            raise UnauthenticatedError(
+                f"The name in the client certificate is not a text of up to {MAX_NAME} printable characters."
+            )
+        if self._allowed is not None and name not in self._allowed:
+            raise UnauthenticatedError(f"The certificate of {excerpt(name)} is none of those that are let in.")
         # No other scheme has such names.
         return Principal(f"cert:{name}", schemes=frozenset({self.name}))
 

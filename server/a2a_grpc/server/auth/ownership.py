@@ -4,14 +4,13 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from a2a_grpc.server.auth.principal import Principal
+from a2a_grpc.server.auth.principal import Principal, is_name
 from a2a_grpc.wire.errors import PermissionDeniedError
 
 _EVERYBODY = "*"
 """The owner of tasks that all callers of a tenant share. No caller has that name."""
 
 _CLAIM = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_LONGEST = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Ownership:
         value = principal.claims.get(self.claim)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
-        if not isinstance(value, str) or not value or len(value) > _LONGEST:
+        if not isinstance(value, str) or not is_name(value):
             raise PermissionDeniedError(
                 f"Tasks belong to what the claim {self.claim} of your token names, and it names nothing, or more than "
                 "one thing.",

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+MAX_NAME: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,8 @@ class Principal:
 
 
 ANONYMOUS = Principal("")
+
+
+def is_name(text: str) -> bool:
+    """Whether `text`, which somebody else has given to a caller, can be told from others by people who read it."""
+    return 0 < len(text) <= MAX_NAME and text.isprintable()

@@ -2,10 +2,12 @@
 
 Beyond what a JWT library does by itself: the algorithm is one of a list that has only signatures of private keys; it
 must be one of the key's own, so that no public key is ever taken for a secret; issuer, audience, subject and expiry are
-mandatory; a token that is bound to a certificate needs that certificate (RFC 8705); one whose header says that it is
+mandatory; a token that is bound to a certificate needs that certificate (RFC 8705), and one that is bound to anything
+else is refused; one whose header says that it is
 something else, or that something has to be understood, is refused.
 """
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -17,13 +19,12 @@ import jwt
 
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.jwks import Keys
-from a2a_grpc.server.auth.principal import Principal
-from a2a_grpc.server.auth.refusals import NotAdmittedError
+from a2a_grpc.server.auth.principal import MAX_NAME, Principal, is_name
+from a2a_grpc.server.auth.refusals import NotAdmittedError, quoted
 from a2a_grpc.wire.errors import excerpt
 
 _LONGEST: Final = 16_384
 _REMEMBERED: Final = 4096
-_MAX_NAME: Final = 255
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
 
@@ -130,7 +131,7 @@ class Tokens:
         generation = issuer.keys.generation
         claims = _verified(text, key.key, algorithm, issuer)
         token = Token(issuer.name, _subject(claims), _scopes(claims), claims)
-        self._remember(digest, _Remembered(token, int(claims["exp"]) + issuer.leeway, issuer, generation))
+        self._remember(digest, _Remembered(token, _expiry(claims) + issuer.leeway, issuer, generation))
         return token
 
     def _remember(self, digest: bytes, checked: _Remembered) -> None:
@@ -165,10 +166,18 @@ def _verified(text: str, key: Any, algorithm: str, issuer: Issuer) -> dict[str, 
     return claims
 
 
+def _expiry(claims: Mapping[str, Any]) -> float:
+    """Seconds since the epoch. That it is a number at all was checked; the largest are none that can be added to."""
+    try:
+        return float(claims["exp"])
+    except OverflowError:
+        return math.inf
+
+
 def _subject(claims: Mapping[str, Any]) -> str:
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_NAME or not subject.isprintable():
-        raise _refusal(f"The subject of the token is not a text of up to {_MAX_NAME} printable characters.")
+    if not isinstance(subject, str) or not is_name(subject):
+        raise _refusal(f"The subject of the token is not a text of up to {MAX_NAME} printable characters.")
     return subject
 
 
@@ -183,12 +192,15 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _check_binding(token: Token, credentials: Credentials) -> None:
-    confirmation = token.claims.get("cnf")
-    if not isinstance(confirmation, dict) or "x5t#S256" not in confirmation:
+    if "cnf" not in token.claims:
         return
+    confirmation = token.claims["cnf"]
+    if not isinstance(confirmation, dict) or "x5t#S256" not in confirmation:
+        # To a key of RFC 9449, say. Whoever has stolen it could send it as a bearer token all the same.
+        raise _refusal("The token is bound to something that cannot be proved here; only to a certificate it can be.")
     if credentials.certificate is None or credentials.certificate.fingerprint != confirmation["x5t#S256"]:
         raise _refusal("The token is bound to a client certificate, which is not that of this connection.")
 
 
 def _refusal(problem: str) -> NotAdmittedError:
-    return NotAdmittedError(problem, challenge=f'Bearer error="invalid_token", error_description="{problem}"')
+    return NotAdmittedError(problem, challenge=f'Bearer error="invalid_token", error_description={quoted(problem)}')

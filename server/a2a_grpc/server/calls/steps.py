@@ -10,25 +10,33 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar
 
+from google.rpc import code_pb2
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import audit
 from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.calls.current import Current
-from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.calls.failures import count_failure
+from a2a_grpc.server.calls.validation import INLINE_WEBHOOK, MISSING, Validator
 from a2a_grpc.server.core import ids
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
+from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.telemetry.instruments import CALLS
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
     ExtensionSupportRequiredError,
     InternalError,
+    InvalidArgumentError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
+    QuotaExceededError,
     UnauthenticatedError,
     UnavailableError,
     UnsupportedOperationError,
@@ -52,9 +60,13 @@ from a2a_grpc.wire.headers import (
 log = logging.getLogger(__name__)
 access_log = logging.getLogger("a2a_grpc.access")
 
+_SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
+_SYSTEMS = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
+"""The values of `rpc.system.name` by binding; OpenTelemetry knows the first and the last."""
 _RETRY_AFTER = 1.0
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUPPORTED = parse_version(SUPPORTED_VERSION)
+_WEBHOOK_URLS = frozenset({"url", f"configuration.{INLINE_WEBHOOK}.url"})
 
 
 class Step:
@@ -91,7 +103,10 @@ class RequestId(Step):
 
 
 class AccessLog(Step):
-    """One record per call. Outside of `errors`, so that it sees the public outcome of every call, refused ones too."""
+    """One record per call, and one measurement.
+
+    Outside of `errors`, so that it sees the public outcome of every call, refused ones too.
+    """
 
     name = "access-log"
     after = ("request-id",)
@@ -100,6 +115,8 @@ class AccessLog(Step):
         current.begun = time.perf_counter()
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if CALLS.wanted:
+            _measure(current, error)
         level = logging.INFO if isinstance(error, A2AError) else logging.DEBUG
         if access_log.isEnabledFor(level):
             access_log.log(
@@ -116,19 +133,38 @@ class AccessLog(Step):
 
 
 class Audit(Step):
-    """Puts on record who was refused, and who ended a task. Outside of `errors`, so that it sees what callers see."""
+    """Puts on record, and counts, who was refused, by a limit too; which webhooks were; and who ended a task.
+
+    Outside of `errors`, so that it sees what callers see.
+    """
 
     name = "audit"
     after = ("access-log",)
 
+    def __init__(self) -> None:
+        self._limits = audit.Seldom()
+
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if isinstance(error, UnauthenticatedError):
+            count_failure(error)
             _note(current, "authentication-failed", reason=error.message)
         elif isinstance(error, PermissionDeniedError):
+            count_failure(error, current.principal)
             _note(current, "denied", reason=error.message)
+        elif isinstance(error, QuotaExceededError):
+            self._limit(current, " ".join(reached.field for reached in error.quotas))
+        elif isinstance(error, InvalidArgumentError):
+            for wrong in error.violations:
+                if wrong.field in _WEBHOOK_URLS and wrong.description != MISSING:
+                    _note(current, "webhook-refused", reason=wrong.description)
         elif error is None and isinstance(current.request, a2a_pb2.CancelTaskRequest):
             _note(current, "task-canceled", task_id=current.request.id)
         return error
+
+    def _limit(self, current: Current, limit: str) -> None:
+        who = current.principal.name or network_of(current.call.peer)
+        if self._limits.first((current.tenant, who, limit)):
+            _note(current, "limit-reached", limit=limit)
 
 
 class Errors(Step):
@@ -223,10 +259,19 @@ class Authentication(Step):
     name = "authentication"
     after = ("errors", "version", "tenant")
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, attempts: Attempts) -> None:
         self._gates = gates
+        self._attempts = attempts
 
     async def enter(self, current: Current) -> None:
+        self._attempts.check(current.call.peer)
+        try:
+            await self._admit(current)
+        except NotAdmittedError as error:
+            self._attempts.failed(current.call.peer, error)
+            raise
+
+    async def _admit(self, current: Current) -> None:
         call = current.call
         if current.tenant is None:
             await self._enter_by_any(current)
@@ -250,16 +295,21 @@ class Authentication(Step):
 
     async def _enter_by_any(self, current: Current) -> None:
         """Let in who could be a caller of some tenant; the request will say of which, and its gate is asked then."""
-        refusal: A2AError | None = None
+        refusals: list[A2AError] = []
         for gate in self._gates.all():
             try:
                 current.call.admitted = gate, await gate.admit(current.call.credentials)
             except A2AError as error:
-                refusal = refusal or error
+                refusals.append(error)
             else:
                 return
-        if refusal is not None:
-            raise refusal
+        if refusals:
+            for refusal in refusals:
+                if isinstance(refusal, UnavailableError):  # what one of them cannot check may hold
+                    raise refusal
+            bad = (error for error in refusals if isinstance(error, NotAdmittedError) and error.scheme)
+            # Credentials of another tenant's kind are none for the first gate, and still bad ones.
+            raise next(bad, refusals[0]) if isinstance(refusals[0], NotAdmittedError) else refusals[0]
 
 
 class Limits(Step):
@@ -380,6 +430,20 @@ def _note(current: Current, event: str, **facts: str) -> None:
         binding=current.call.binding,
         method=current.call.method,
         **facts,
+    )
+
+
+def _measure(current: Current, error: BaseException | None) -> None:
+    code, reason = ("OK", "") if error is None else ("CANCELLED", "")
+    if isinstance(error, A2AError):
+        code, reason = code_pb2.Code.Name(error.kind.code), error.kind.reason
+    method = current.call.method
+    CALLS.record(
+        time.perf_counter() - current.begun,
+        _SYSTEMS.get(current.call.binding, ""),
+        f"{_SERVICE}/{method}" if method else "_OTHER",
+        code,
+        reason,
     )
 
 

@@ -22,7 +22,8 @@ _MAX_VIOLATIONS = 100
 # Lengths are limited for what becomes part of a key, an index or a log line.
 _IDS = frozenset({"id", "task_id", "context_id", "message_id", "tenant", "page_token"})
 _PAGE_TOKEN_LENGTH = 1024
-_INLINE: Final = "task_push_notification_config"
+INLINE_WEBHOOK: Final = "task_push_notification_config"
+MISSING: Final = "is required"
 # Free-form data and times: `protojson` knows what they may hold.
 _FREE = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.Timestamp"})
 
@@ -60,8 +61,8 @@ class Validator:
     def _of_webhook(request: Message, check: CheckWebhook) -> Iterable[Violation]:
         if isinstance(request, a2a_pb2.TaskPushNotificationConfig):
             return check(request, "")
-        if isinstance(request, a2a_pb2.SendMessageRequest) and request.configuration.HasField(_INLINE):
-            return check(request.configuration.task_push_notification_config, f"configuration.{_INLINE}.")
+        if isinstance(request, a2a_pb2.SendMessageRequest) and request.configuration.HasField(INLINE_WEBHOOK):
+            return check(request.configuration.task_push_notification_config, f"configuration.{INLINE_WEBHOOK}.")
         return ()
 
 
@@ -92,7 +93,7 @@ def _type(descriptor: Descriptor, max_id_length: int) -> _Type:
     fields: dict[int, _Field] = {}
     for field in descriptor.fields:
         if field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]:
-            required[field.name] = "at least one is required" if field.is_repeated else "is required"
+            required[field.name] = "at least one is required" if field.is_repeated else MISSING
         of = field.message_type
         free = of is not None and of.full_name in _FREE
         walked = of is not None and not of.GetOptions().map_entry and not free
@@ -163,7 +164,7 @@ def _list_webhooks(request: a2a_pb2.ListTaskPushNotificationConfigsRequest) -> I
 def _create_webhook(request: a2a_pb2.TaskPushNotificationConfig) -> Iterator[Violation]:
     # Not REQUIRED by the schema: in a message it is the server that fills it in.
     if not request.task_id:
-        yield Violation("task_id", "is required")
+        yield Violation("task_id", MISSING)
 
 
 _RULES: dict[str, Callable[..., Iterator[Violation]]] = {

@@ -27,11 +27,27 @@ class PublishedCard:
     """The headers that such credentials stand in, in lower case."""
 
 
+class Unheaded(Protocol):
+    """What credentials may stand in besides headers; it is a Credentials."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """See Credentials."""
+
+    @property
+    def cookies(self) -> Mapping[str, str]:
+        """See Credentials."""
+
+
 class Request(Protocol):
     """What a source that is elsewhere needs to know about who asks; it is a Call."""
 
     @property
     def parameters(self) -> Mapping[str, str]:
+        """See Call."""
+
+    @property
+    def credentials(self) -> Unheaded:
         """See Call."""
 
     @property

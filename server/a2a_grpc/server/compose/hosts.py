@@ -73,6 +73,11 @@ def host_many(settings: Settings, path: str) -> Hosts:
         except ValueError as error:
             file.complain((*where, "auth"), str(error))
             continue
+        if config.auth is not None and config.auth.mtls and not settings.tls.asks:
+            file.complain(
+                (*where, "auth", "mtls"), "no listener asks for a certificate; set A2A_TLS_CLIENT_CERT, or leave it out"
+            )
+            continue
         try:
             hosted.append(
                 _host(settings, agent, gate, config.limits.over(base), tenant=config.tenant, dress=config.dressed)

@@ -31,6 +31,7 @@ from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.card.published import CardSource, KeySource
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.engine.engine import Engine
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
 from a2a_grpc.server.service.admin.tasks import TaskDesk
 from a2a_grpc.server.settings import Settings
@@ -56,6 +57,8 @@ class Published(NamedTuple):
     keys: KeySource
     gates: Gates | None = None
     """Of whom alone the cards are; None: of everybody, or for the source to say."""
+    attempts: Attempts | None = None
+    """Whom nobody listens to for a while; None: nobody."""
 
 
 def compose_certificates(settings: Settings) -> Certificates | None:
@@ -80,6 +83,7 @@ async def listen_grpc(
         published.cards,
         readiness,
         gates=published.gates,
+        attempts=published.attempts,
         keys=published.keys,
         **_grpc_options(settings, max_message_bytes, certificates),
     )
@@ -130,7 +134,13 @@ async def listen_http(
     app = Router(
         gateway=gateway,
         jsonrpc=json_rpc,
-        card=CardEndpoint(published.cards, max_age=settings.card.max_age, cors=cors, gates=published.gates),
+        card=CardEndpoint(
+            published.cards,
+            max_age=settings.card.max_age,
+            cors=cors,
+            gates=published.gates,
+            attempts=published.attempts,
+        ),
         health=Health(readiness),
         keys=KeySetEndpoint(published.keys, cors),
     )
@@ -150,7 +160,7 @@ async def administer(
         store.registry,
     )
     server = AdminServer(service, addr=str(addr))
-    port = await _opened(server.start(), "A2A_ADMIN_ADDR")
+    port = await opened(server.start(), "A2A_ADMIN_ADDR")
     stack.push_async_callback(server.stop, _ADMIN_GRACE)
     log.info("administration on %s:%d", addr.host, port)
 
@@ -174,7 +184,7 @@ def _grpc_options(settings: Settings, max_message_bytes: int, certificates: Cert
 
 
 async def _opened_grpc(settings: Settings, server: GrpcServer) -> GrpcServer:
-    port = await _opened(server.start(), "A2A_GRPC_ADDR")
+    port = await opened(server.start(), "A2A_GRPC_ADDR")
     log.info("gRPC on %s:%d", settings.grpc.addr.host, port)
     return server
 
@@ -187,12 +197,12 @@ async def _opened_http(settings: Settings, app: App, certificates: Certificates 
         certificates=certificates,
         encrypted=settings.tls.terminated,
     )
-    port = await _opened(listener.start(), "A2A_HTTP_ADDR")
+    port = await opened(listener.start(), "A2A_HTTP_ADDR")
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
     return listener
 
 
-async def _opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
+async def opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
     """The port on which `listener` listens. Raises: ValueError that says what to change."""
     try:
         return await listener

@@ -4,6 +4,7 @@ from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.compose.push import destinations
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.push.terms import Terms
@@ -11,7 +12,9 @@ from a2a_grpc.server.service.operations import Operations
 from a2a_grpc.server.settings import Settings
 
 
-def compose_pipeline(settings: Settings, hosts: Hosts, limiter: Limiter, operations: Operations) -> Pipeline:
+def compose_pipeline(
+    settings: Settings, hosts: Hosts, attempts: Attempts, limiter: Limiter, operations: Operations
+) -> Pipeline:
     """The pipeline around `operations`."""
     return Pipeline(
         operations,
@@ -23,7 +26,7 @@ def compose_pipeline(settings: Settings, hosts: Hosts, limiter: Limiter, operati
             steps.Deadline(),
             steps.Version(settings.protocol.assume_version),
             steps.Tenant(hosts),
-            steps.Authentication(hosts),
+            steps.Authentication(hosts, attempts),
             steps.Limits(limiter),
             steps.Extensions(),
             steps.Capabilities(),

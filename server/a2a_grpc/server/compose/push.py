@@ -6,8 +6,12 @@ from a2a_grpc.server.keys import SigningKeys
 from a2a_grpc.server.push.configs import PushConfigs
 from a2a_grpc.server.push.courier import Courier
 from a2a_grpc.server.push.destinations import Destinations
+from a2a_grpc.server.push.leases import Leases
+from a2a_grpc.server.push.patience import Patience
+from a2a_grpc.server.push.places import Places
 from a2a_grpc.server.push.sealing import Sealer
-from a2a_grpc.server.push.sender import Patience, PushSender
+from a2a_grpc.server.push.sender import PushSender
+from a2a_grpc.server.push.teller import Teller
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.webhooks import Webhooks
@@ -24,19 +28,18 @@ def compose_push(settings: Settings, store: TaskStore, signing: SigningKeys) -> 
     push = settings.push
     webhooks = Webhooks(store, letter_ttl=settings.store.dead_letter_ttl)
     configs = PushConfigs(webhooks, Sealer(settings.keys.encryption.keys), limit=push.max_configs)
-    courier = Courier(destinations(settings), signing, timeout=push.timeout, connections=push.concurrency)
-    sender = PushSender(
+    leases = Leases(webhooks, ttl=settings.engine.lease_ttl)
+    teller = Teller(
         store,
-        webhooks,
         configs,
-        courier,
+        Courier(destinations(settings), signing, timeout=push.timeout, connections=push.concurrency),
+        leases,
         patience=Patience(
             attempts=push.attempts, limit=push.give_up, first=push.backoff, most=max(push.backoff, push.backoff_max)
         ),
-        lease_ttl=settings.engine.lease_ttl,
-        concurrency=push.concurrency,
-        per_host=push.per_host,
+        places=Places(push.concurrency, per_host=push.per_host),
     )
+    sender = PushSender(webhooks, leases, teller, concurrency=push.concurrency)
     return Push(configs, sender)
 
 

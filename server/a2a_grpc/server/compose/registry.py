@@ -13,6 +13,7 @@ from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.push.destinations import Destinations
 from a2a_grpc.server.registry.announcing import Announcement, Announcer
@@ -68,7 +69,7 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
             steps.Audit(),
             steps.Errors(),
             steps.Deadline(),
-            steps.Authentication(OneGate(gate)),
+            steps.Authentication(OneGate(gate), Attempts(None, settings.quotas.failed_authentication)),
             RequestValidation(validator, settings.limits.max_message_bytes),
         ),
         CHAIN,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from a2a_grpc.pb import a2a_pb2
@@ -42,8 +43,8 @@ _CLAIM_POLL = 1.0
 _SWEEP = 1.0
 _RETRY_AFTER = 1.0
 _MAX_RACES = 8
-# A turn whose tenant no replica knows is tried so often, and given up so long after its task's last word.
-_NO_AGENT_PAUSE_MS = 5_000
+# A turn whose tenant is not served here is left to others for so long, and given up so long after its last word.
+_NO_AGENT_PAUSE = 5.0
 _NO_AGENT_MS = 600_000
 _FIRST_EPOCH = 1
 # Seconds after which a call to the store is answered or given up by everybody, the store included.
@@ -117,6 +118,8 @@ class Engine:
         self._closing = False
         self._unfinished: dict[tuple[str, int], float] = {}
         """Turns, each with its epoch, that were begun here and that nobody ended or gave back; and since when."""
+        self._left: dict[str, float] = {}
+        """Tasks whose turns are left to others, because their tenants are not served here; and until when."""
         self.lease = Lease(
             store.registry,
             ttl=lease_ttl,
@@ -506,11 +509,14 @@ class Engine:
             try:
                 if loop.time() >= sweep_at:
                     sweep_at = loop.time() + _SWEEP
+                    self._left = {task_id: until for task_id, until in self._left.items() if until > loop.time()}
                     await self._give_back()
                     await self._store.promote()
                 while room := self._room():
-                    waiting = await self._store.waiting(room)
-                    for task_id in waiting:
+                    # Those that are left to others may stand in front of those that are to be claimed.
+                    wanted = room + len(self._left)
+                    waiting = await self._store.waiting(wanted)
+                    for task_id in islice((task_id for task_id in waiting if task_id not in self._left), room):
                         try:
                             await self._claim(task_id)
                         except StoreUnavailableError:
@@ -518,7 +524,7 @@ class Engine:
                         except Exception:
                             # One task that cannot be read must not keep the others from being run.
                             log.exception("task %s: cannot be claimed", task_id)
-                    if len(waiting) < room:
+                    if len(waiting) < wanted:
                         break
             except StoreUnavailableError:
                 pass
@@ -561,7 +567,9 @@ class Engine:
             self._run(stored).end_unrun(stored, origin, "There is no agent for this tenant any more.")
             return
         log.warning("task %s: there is no tenant %r here; it is left to others", stored.task_id, stored.scope.tenant)
-        await self._store.put_back(stored.task_id, stored.epoch, due_ms=now + _NO_AGENT_PAUSE_MS)
+        # Who knows the tenant hears of it at once, and must not lose the race for it to this replica again and again.
+        self._left[stored.task_id] = asyncio.get_running_loop().time() + _NO_AGENT_PAUSE
+        await self._store.put_back(stored.task_id, stored.epoch)
 
     def _may_begin(self, stored: StoredTask) -> bool:
         return stored.attempt <= (self._limits.max_attempts if stored.limit is None else stored.limit)

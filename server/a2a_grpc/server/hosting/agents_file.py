@@ -12,14 +12,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents.card_file import read_fields
 from a2a_grpc.server.auth.config import AuthConfig
-from a2a_grpc.server.hosting.limits import GROUPS, Group, HostLimits, Quota
+from a2a_grpc.server.hosting.limits import GROUPS, SLOWEST, Group, HostLimits, Quota
 from a2a_grpc.server.hosting.yaml_lines import Where, read
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 from a2a_grpc.wire import rules
+from a2a_grpc.wire.errors import excerpt
 
 T = TypeVar("T", bound=BaseModel)
 
 _TENANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,63}")
+_LONGEST: Final = 1000
+"""Characters of a sentence on a problem; of what the file holds only a part is repeated."""
 # What begins the paths of callers that name no tenant.
 _TAKEN: Final = frozenset(route.segments[0].literal.partition(":")[0] for route in rules.ROUTES) - {""}
 # Fields of a card that other parts of the service write.
@@ -33,6 +36,13 @@ _OURS: Final = {
 }
 
 
+_KINDS: Final = {
+    "tuple_type": "must be a list",
+    "too_short": "must not be empty",
+    **dict.fromkeys(("model_type", "dict_type", "mapping_type"), "must hold keys with their values"),
+}
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -40,7 +50,7 @@ class _Part(BaseModel):
 class RateConfig(_Part):
     """A token bucket."""
 
-    rate: Annotated[float, Field(gt=0, le=1e6)]
+    rate: Annotated[float, Field(ge=SLOWEST, le=1e6)]
     """Calls per second."""
     burst: Annotated[float, Field(ge=1, le=1e9)] | None = None
 
@@ -247,7 +257,7 @@ class AgentsFile:
                     self.complain(place[:-1], f"the groups of operations are {', '.join(GROUPS)}")
                 else:
                     message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
-                    self.complain(place, message)
+                    self.complain(place, _KINDS.get(details["type"], message))
         return None
 
     def _no_others(self, where: Where, value: Mapping[Any, Any], known: tuple[str, ...]) -> None:
@@ -262,7 +272,7 @@ class AgentsFile:
 
     def _sentence(self, where: Where, problem: str) -> str:
         path = ".".join(str(part) if part != "" else '""' for part in where)
-        return f"{self.path}, line {self._line(where)}: {path}{': ' if path else ''}{problem}"
+        return f"{self.path}, line {self._line(where)}: " + excerpt(f"{path}{': ' if path else ''}{problem}", _LONGEST)
 
 
 def _no_key(key: str, known: tuple[str, ...]) -> str:

@@ -9,20 +9,17 @@ from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth.principal import Principal
-from a2a_grpc.server.core.counters import Counters
 from a2a_grpc.server.hosting.hosts import Hosted
 from a2a_grpc.server.hosting.limits import Quota, group_of
+from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.store.errors import StoreUnavailableError
-from a2a_grpc.server.store.quotas import Bucket, Quotas, Refused, Room, Ticket
+from a2a_grpc.server.store.quotas import Quotas, Refused, Room, Ticket
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.store.stock import Bucket
+from a2a_grpc.server.telemetry.instruments import LIMITS_REACHED, LIMITS_UNCHECKED
 from a2a_grpc.wire.errors import QuotaExceededError, Violation
 
 log = logging.getLogger(__name__)
-
-REFUSED: Final = "limit_refused"
-"""Counted by tenant, by whose limit it was ("caller", "tenant"), and by what was limited ("rate:send", "streams")."""
-UNCHECKED: Final = "limit_unchecked"
-"""Calls that were let in because the store was away."""
 
 _A_PLACE: Final = 1.0
 """Seconds after which it is worth trying again where a place has to fall free."""
@@ -33,9 +30,8 @@ _PAUSE: Final = 1.0
 class Limiter:
     """Counts calls in the store. While the store is away they are let in: what they want of it says so itself."""
 
-    def __init__(self, quotas: Quotas, counters: Counters) -> None:
+    def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
-        self._counters = counters
         self._away_until = 0.0
 
     def ticket(self, hosted: Hosted, principal: Principal, peer: str, *, streaming: bool) -> Ticket:
@@ -49,7 +45,7 @@ class Limiter:
         """Let a call in. Raises: QuotaExceededError."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._away_until:
-            self._counters.add(UNCHECKED)
+            LIMITS_UNCHECKED.add()
             return
         caller = _caller(principal, peer)
         buckets = [*_buckets(hosted, caller, method)]
@@ -63,7 +59,7 @@ class Limiter:
             refused = await self._quotas.enter(ticket, hosted.tenant, buckets, rooms)
         except StoreUnavailableError as error:
             self._away_until = loop.time() + _PAUSE
-            self._counters.add(UNCHECKED)
+            LIMITS_UNCHECKED.add()
             log.warning("calls are let in without being counted: %s", error)
             return
         if refused is not None:
@@ -83,7 +79,7 @@ class Limiter:
         return self._refusal(hosted, whose, by.what, limit, _A_PLACE)
 
     def _refusal(self, hosted: Hosted, whose: str, what: str, limit: str, retry_after: float) -> QuotaExceededError:
-        self._counters.add(REFUSED, hosted.tenant, whose, what)
+        LIMITS_REACHED.add(hosted.tenant, whose, what)
         who = "You have" if whose == "caller" else "All callers together have"
         return QuotaExceededError(
             f"{who} reached the limit of {limit} ({what}). Try again later.",
@@ -93,7 +89,7 @@ class Limiter:
 
 
 def _caller(principal: Principal, peer: str) -> tuple[str, str]:
-    return ("caller", principal.name) if principal.authenticated else ("peer", peer.rpartition(":")[0])
+    return ("caller", principal.name) if principal.authenticated else ("peer", network_of(peer))
 
 
 def _parts(hosted: Hosted, caller: tuple[str, str]) -> Iterator[tuple[tuple[str, ...], Quota]]:

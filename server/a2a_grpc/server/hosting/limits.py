@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
+
+SLOWEST: Final = 1e-5
+"""Calls a second, not quite one a day: a slower bucket would have to be kept for ever."""
 
 Group = Literal["send", "read", "follow", "change"]
 """Operations that a rate counts together: what makes turns, what reads, what follows a task, what changes one."""

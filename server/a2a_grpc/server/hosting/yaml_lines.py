@@ -4,6 +4,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from yaml.reader import ReaderError
+
+from a2a_grpc.server.agents.yaml_loader import Loader
 
 Where = tuple[str | int, ...]
 """A path into a document: keys and indexes."""
@@ -21,9 +24,10 @@ class Document(NamedTuple):
 
 def read(path: Path) -> Document:
     """The document in the file. Raises: ValueError that names the file and, where it is no YAML, the line."""
-    loader = None
+    loader, text = None, ""
     try:
-        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        loader = Loader(text)
         node = loader.get_single_node()
         document = Document(None, {(): 1}, [])
         if node is None:
@@ -36,8 +40,16 @@ def read(path: Path) -> Document:
         mark = error.problem_mark or error.context_mark
         at = f", line {mark.line + 1}" if mark else ""
         raise ValueError(f"{path}{at}: {' '.join(str(error.problem or error.context).split())}") from error
+    except (UnicodeDecodeError, ReaderError) as error:
+        before = (
+            error.object[: error.start] if isinstance(error, UnicodeDecodeError) else text[: error.position].encode()
+        )
+        line = before.count(b"\n") + 1
+        raise ValueError(f"{path}, line {line}: a character stands here that is no text in UTF-8") from error
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{path}: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise ValueError(f"{path}: it is nested too deeply") from None
     finally:
         if loader is not None:
             loader.dispose()

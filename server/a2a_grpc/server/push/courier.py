@@ -11,7 +11,6 @@ from hashlib import blake2b
 from importlib.metadata import version
 
 import httpcore
-import httpx
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.events import Event
@@ -49,23 +48,19 @@ class Courier:
     """Sends requests, each over a connection to an address that was checked."""
 
     def __init__(self, destinations: Destinations, keys: SigningKeys, *, timeout: float, connections: int) -> None:
-        """An attempt takes `timeout` seconds at most; `connections` is how many there are at the same time."""
+        """An attempt takes `timeout` seconds at most. There are up to `connections` at a time: callers see to it."""
         self._destinations = destinations
         self._keys = keys
         self._timeout = timeout
-        self._network = CheckedNetwork(destinations)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_trusting(),
-            max_connections=connections,
-            max_keepalive_connections=connections,
-            keepalive_expiry=_KEPT_OPEN,
-            network_backend=self._network,
-        )
+        self._network = CheckedNetwork(destinations, connections=connections)
+        self._connections = connections
+        self._pool: httpcore.AsyncConnectionPool | None = None
 
     async def close(self) -> None:
         """Close the connections."""
         self._network.close()
-        await self._pool.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
 
     def destination(self, config: a2a_pb2.TaskPushNotificationConfig) -> Destination | Failure:
         """Where `config` leads; a failure where the service does not connect there (any more)."""
@@ -86,7 +81,7 @@ class Courier:
         try:
             async with (
                 asyncio.timeout(self._timeout),
-                self._pool.stream(
+                (await self._made_pool()).stream(
                     "POST",
                     httpcore.URL(
                         scheme=destination.scheme.encode(),
@@ -112,6 +107,21 @@ class Courier:
         if status // 100 == 2:  # noqa: PLR2004 - the specification says 2xx
             return None
         return Failure(f"it answered {status}", retry_after=retry_after, final=status == _GONE)
+
+    async def _made_pool(self) -> httpcore.AsyncConnectionPool:
+        """Made for the first delivery: certificates take long to load, and many services never send anything."""
+        trusting = await asyncio.to_thread(_trusting) if self._pool is None else None
+        if self._pool is None:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=trusting,
+                # Not bounded here: who is canceled while it waits for a connection of the pool may leave one behind
+                # that nobody uses and nobody closes, until there are no others. The sender bounds its requests.
+                max_connections=None,
+                max_keepalive_connections=self._connections,
+                keepalive_expiry=_KEPT_OPEN,
+                network_backend=self._network,
+            )
+        return self._pool
 
     def _headers(
         self,
@@ -149,6 +159,8 @@ def _delivery_id(config: a2a_pb2.TaskPushNotificationConfig, seq: int) -> str:
 
 def _trusting() -> ssl.SSLContext:
     """The certificates that this machine trusts (SSL_CERT_FILE, SSL_CERT_DIR), else those that httpx comes with."""
+    import httpx  # noqa: PLC0415 - takes as long to import as a tenth of the service
+
     context = httpx.create_ssl_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -25,10 +25,15 @@ _PORTS = {"http": 80, "https": 443}
 _HIGHEST_PORT = 65535
 # RFC 6052: such an address stands for the IPv4 address in its last 32 bits.
 _NAT64 = ip_network("64:ff9b::/96")
-# What is routed on the internet at all (RFC 4291), and what is not within it: addresses that carry another one inside
-# (Teredo, 6to4), and those for documentation, of which older versions of Python do not know.
+# What is routed on the internet at all (RFC 4291).
 _GLOBAL = IPv6Network("2000::/3")
-_NOT_GLOBAL = tuple(IPv6Network(network) for network in ("2001::/32", "2002::/16", "3fff::/20"))
+# What is not, though it is within that or unknown to some versions of Python: addresses that carry another one inside
+# (Teredo, 6to4 and its relays), those of protocols and for documentation, and one that is the machine's own environment
+# in a large cloud, for all that its number is public.
+_NOT_GLOBAL = tuple(
+    ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16", "2001::/23", "2002::/16", "3fff::/20")
+)
 
 
 class RefusedDestinationError(ValueError):
@@ -100,10 +105,11 @@ def is_public(address: Address) -> bool:
             return is_public(address.ipv4_mapped)
         if address in _NAT64:
             return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-        if address not in _GLOBAL or any(address in network for network in _NOT_GLOBAL):
+        if address not in _GLOBAL:
             return False
     return address.is_global and not (
-        address.is_private
+        any(address in network for network in _NOT_GLOBAL)
+        or address.is_private
         or address.is_loopback
         or address.is_link_local
         or address.is_multicast
@@ -133,9 +139,9 @@ def _read(url: str) -> Destination:
     host = _ipv6(found[1]) if found[1] is not None else _name(found[2].lower())
     port = _PORTS[scheme]
     if found[3]:
-        port = int(found[3]) if len(found[3]) <= len(str(_HIGHEST_PORT)) else 0
+        port = int(found[3]) if len(found[3]) <= len(str(_HIGHEST_PORT)) and found[3][0] != "0" else 0
         if not 1 <= port <= _HIGHEST_PORT:
-            raise RefusedDestinationError(f"has a port that is not between 1 and {_HIGHEST_PORT}")
+            raise RefusedDestinationError(f"has a port that is not between 1 and {_HIGHEST_PORT}, without zeros before")
     return Destination(scheme, host, port, target if target.startswith("/") else f"/{target}")
 
 

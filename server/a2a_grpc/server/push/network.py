@@ -14,22 +14,26 @@ from a2a_grpc.server.push.destinations import Destinations, addresses
 # Addresses of one host that are tried, and seconds for each where there are others.
 _TRIES = 3
 _EACH = 5.0
-# Look-ups have threads of their own: those of agents may all be busy, and a name server may be slow.
-_THREADS = 8
+# Look-ups have threads of their own: those of agents may all be busy. A name server that does not answer keeps one for
+# longer than a request may take, so there are more of them than requests.
+_THREADS_EACH = 2
 _THREAD_NAME = "a2a-worker-lookup"
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Opens connections to where `destinations` allows it, and nowhere else."""
 
-    def __init__(self, destinations: Destinations) -> None:
+    def __init__(self, destinations: Destinations, *, connections: int) -> None:
+        """`connections` is how many are opened at the same time."""
         self._destinations = destinations
         self._inner = httpcore.AnyIOBackend()
-        self._lookups = ThreadPoolExecutor(_THREADS, thread_name_prefix=_THREAD_NAME)
+        self._threads = ThreadPoolExecutor(_THREADS_EACH * connections, thread_name_prefix=_THREAD_NAME)
+        self._under_way: dict[str, asyncio.Future[list[Any]]] = {}
+        """The look-ups by the name: who wants to know the same waits for the same answer, and one thread."""
 
     def close(self) -> None:
         """Give up look-ups that still run."""
-        self._lookups.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def connect_tcp(
         self,
@@ -70,11 +74,20 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
     async def _look_up(self, host: str, port: int) -> list[str]:
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.run_in_executor(
-                self._lookups, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        under_way = self._under_way.get(host)
+        if under_way is None:
+            under_way = self._under_way[host] = asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             )
+            under_way.add_done_callback(lambda done: self._looked_up(host, done))
+        try:
+            # One who gives up waiting does not take the answer from others.
+            found = await asyncio.shield(under_way)
         except OSError as error:
             raise httpcore.ConnectError(f"the name cannot be resolved: {error.strerror or error}") from error
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def _looked_up(self, host: str, done: asyncio.Future[list[Any]]) -> None:
+        del self._under_way[host]
+        if not done.cancelled():
+            done.exception()  # Nobody may be left to see it.

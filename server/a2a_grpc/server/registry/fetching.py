@@ -35,12 +35,14 @@ class CardFetcher:
         """`timeout` in seconds for one card of up to `max_bytes`; `connections` at the same time."""
         self._timeout = timeout
         self._max_bytes = max_bytes
-        self._network = CheckedNetwork(destinations)
+        self._network = CheckedNetwork(destinations, connections=connections)
+        self._places = asyncio.Semaphore(connections)
         context = httpx.create_ssl_context()
         context.set_alpn_protocols(["http/1.1"])
-        # A card is asked for once in a while: no connection is worth being kept.
+        # A card is asked for once in a while: no connection is worth being kept. The pool is not bounded: who is canceled
+        # while it waits for a connection there may leave one behind that nobody closes.
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context, max_connections=connections, max_keepalive_connections=0, network_backend=self._network
+            ssl_context=context, max_connections=None, max_keepalive_connections=0, network_backend=self._network
         )
 
     async def close(self) -> None:
@@ -63,6 +65,7 @@ class CardFetcher:
         try:
             async with (
                 asyncio.timeout(self._timeout),
+                self._places,
                 self._pool.stream(
                     "GET",
                     httpcore.URL(

@@ -119,13 +119,7 @@ def _check_scopes(skill: Skill, principal: Principal) -> None:
         return
     if not principal.authenticated:
         raise UnauthenticatedError("What you ask for needs credentials; the agent card says which.")
-    wanted = skill.scopes or frozenset()
-    missing = " ".join(sorted(wanted - principal.scopes))
-    raise ScopeMissingError(
-        f"Your credentials do not include what this needs: the scope {missing}.",
-        challenge=f'Bearer error="insufficient_scope", scope="{" ".join(sorted(wanted))}"',
-        metadata={"missing_scope": missing},
-    )
+    raise ScopeMissingError(frozenset(skill.scopes or ()), principal.scopes)
 
 
 def _check_media_types(message: a2a_pb2.Message, agent: Agent, skill: Skill) -> None:

@@ -17,23 +17,24 @@ from a2a_grpc.server.auth.config import (
     TokensConfig,
     build_gate,
 )
-from a2a_grpc.server.auth.keys import ALGORITHMS
 from a2a_grpc.server.auth.oauth2 import NAMES as FLOWS
 from a2a_grpc.server.auth.ownership import parse_ownership
 from a2a_grpc.server.settings.source import Group
 from a2a_grpc.server.settings.values import ApiKeys, ApiKeysText, HeaderName, LowerCase, Seconds, Variable
+from a2a_grpc.wire.keys import ALGORITHMS
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Words:
-    """Texts with commas between them."""
+    """Texts with something between them."""
 
     values: tuple[str, ...] = ()
+    between: str = ","
 
     def __str__(self) -> str:
-        return ",".join(self.values)
+        return self.between.join(self.values)
 
 
 def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
@@ -42,6 +43,14 @@ def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
 
 def _words(text: str) -> Words:
     return Words(tuple(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _names(text: str) -> Words:
+    """Subjects have commas in them, and a semicolon in one of its parts with a backslash (RFC 4514)."""
+    names = tuple(name.strip() for name in re.split(r"(?<!\\);", text))
+    if not all(names):
+        raise ValueError("it must be names of certificates with one semicolon between them")
+    return Words(names, between=";")
 
 
 def _one_of(known: tuple[str, ...]) -> Callable[[str], Words]:
@@ -100,6 +109,7 @@ AlgorithmsText = Annotated[Words, _parsed(_one_of(ALGORITHMS))]
 FlowsText = Annotated[Words, _parsed(_one_of(tuple(FLOWS)))]
 ScopesText = Annotated[Words, _parsed(_scopes)]
 DescribedScopesText = Annotated[Words, _parsed(_described_scopes)]
+NamesText = Annotated[Words, _parsed(_names)]
 SecurityText = Annotated[str, _parsed(_security)]
 OwnerText = Annotated[str, _parsed(_owner)]
 IssuerText = Annotated[str, _parsed(_no_space)]
@@ -252,6 +262,16 @@ class AuthSettings(Group):
             "names (`san`: a URI before a DNS name before an address).",
         ),
     ] = None
+    mtls_allow: Annotated[
+        NamesText,
+        Variable(
+            name="A2A_MTLS_ALLOW",
+            default="all certificates of the authorities",
+            doc="The names of those whose certificates let them in, with semicolons between them, as callers are "
+            "known: `CN=agent,O=Example` with `subject`, `DNS:agent.example.com` or `URI:spiffe://example.com/agent` "
+            "with `san`. `DNS:*.example.com` is every name below, `URI:spiffe://example.com/a/*` every path below.",
+        ),
+    ] = Words()
     security: Annotated[
         SecurityText,
         Variable(
@@ -300,6 +320,7 @@ class AuthSettings(Group):
             oidc=self._tokens(self.oidc_issuer, own=False) if self.oidc_issuer else None,
             oauth2=self._oauth2(),
             mtls=self.mtls,
+            mtls_allow=self.mtls_allow.values or None,
             security=self.security,
             owner=self.owner,
             plaintext=self.jwks_plaintext,
@@ -384,6 +405,8 @@ class AuthSettings(Group):
             "oauth2_metadata_url", "oauth2_scopes",
         ):  # fmt: skip
             yield f"{set_} is set, but A2A_OAUTH2_FLOWS names no flow."
+        if self.mtls_allow.values and not self.mtls:
+            yield "A2A_MTLS_ALLOW says whose certificates let them in, but A2A_MTLS is off. Set it too."
         if self.security and not self.closed:
             yield "A2A_SECURITY requires schemes, and none is configured."
 
@@ -393,8 +416,3 @@ class AuthSettings(Group):
             if field in self.model_fields_set:
                 return next(part.name for part in type(self).model_fields[field].metadata if isinstance(part, Variable))
         return ""
-
-
-def _names(**values: object) -> list[str]:
-    """Those that have a value."""
-    return [name for name, value in values.items() if value]

@@ -162,7 +162,11 @@ class PushSettings(Group):
     per_host: Annotated[
         int,
         Field(ge=1, le=10_000),
-        Variable(name="A2A_PUSH_PER_HOST", doc="How many of these may be at one host."),
+        Variable(
+            name="A2A_PUSH_PER_HOST",
+            doc="How many of these may be at one host; a fifth of that until it has taken an event, and after a "
+            "failure.",
+        ),
     ] = 10
     max_configs: Annotated[
         int,

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from a2a_grpc.server.hosting.limits import GROUPS, Group, HostLimits, Quota
+from a2a_grpc.server.hosting.limits import GROUPS, SLOWEST, Group, HostLimits, Quota
 from a2a_grpc.server.settings.source import Group as SettingsGroup
 from a2a_grpc.server.settings.values import Variable
-from a2a_grpc.server.store.quotas import Rate
+from a2a_grpc.server.store.stock import Rate
 
 _FASTEST = 1e6
 _MOST = 1e9
@@ -33,19 +33,27 @@ def parse_rates(text: str) -> Rates:
         group = next((known for known in GROUPS if known == name.strip()), None)
         if group is None:
             raise ValueError(f"{name[:32]!r} is none of the groups of operations, which are {', '.join(GROUPS)}")
-        rate, colon, burst = numbers.partition(":")
-        try:
-            per_second = float(rate)
-            at_once = float(burst) if colon else max(1.0, per_second)
-        except ValueError:
-            raise ValueError(f"{group} must be a number of calls a second, or RATE:BURST, for example 5:20") from None
-        if not 0 < per_second <= _FASTEST or not 1 <= at_once <= _MOST:
-            raise ValueError(f"{group} needs a rate above 0 and a burst of at least 1")
-        rates[group] = Rate(per_second, at_once)
+        rates[group] = parse_rate(numbers, group)
     return Rates(rates)
 
 
+def parse_rate(text: str, name: str = "it") -> Rate:
+    """`RATE` or `RATE:BURST`. Raises: ValueError that speaks of `name`."""
+    rate, colon, burst = text.partition(":")
+    try:
+        per_second = float(rate)
+        at_once = float(burst) if colon else max(1.0, per_second)
+    except ValueError:
+        raise ValueError(f"{name} must be a number of calls a second, or RATE:BURST, for example 5:20") from None
+    if not SLOWEST <= per_second <= _FASTEST or not 1 <= at_once <= _MOST:
+        raise ValueError(
+            f"{name} needs a rate from {SLOWEST:f} to {_FASTEST:.0f} calls a second, and a burst of at least 1"
+        )
+    return Rate(per_second, at_once)
+
+
 RatesText = Annotated[Rates, BeforeValidator(lambda value: parse_rates(value) if isinstance(value, str) else value)]
+RateText = Annotated[Rate | None, BeforeValidator(lambda value: parse_rate(value) if isinstance(value, str) else value)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 
 _GROUPS = (
@@ -96,6 +104,18 @@ class QuotaSettings(SettingsGroup):
     tenant_streams: Annotated[
         Count, Variable(name="A2A_LIMIT_TENANT_STREAMS", doc="Open streams of a tenant. 0 sets no limit.")
     ] = 0
+
+    failed_authentication: Annotated[
+        RateText,
+        Variable(
+            name="A2A_LIMIT_FAILED_AUTHENTICATION",
+            expects="RATE or RATE:BURST",
+            default="none",
+            doc="Bad credentials a second of one network address, as RATE or RATE:BURST: `0.1:20`. Beyond that nobody "
+            "there is listened to, so leave it out where a proxy or a gateway stands in front: all callers have one "
+            "address then.",
+        ),
+    ] = None
 
     def limits(self, max_message_bytes: int) -> HostLimits:
         """The limits of an agent that has none of its own."""

@@ -40,8 +40,10 @@ def effective(settings: Settings) -> list[EffectiveRow]:
     for setting in all_settings(Settings):
         group = getattr(settings, setting.group)
         name = setting.variable.name
-        value = derived.get(name) or shown(getattr(group, setting.field)) or f"({setting.variable.default})"
-        rows.append(EffectiveRow(name, value, "environment" if setting.field in group.model_fields_set else "default"))
+        given = setting.field in group.model_fields_set
+        unset = "none" if given else f"({setting.variable.default})"
+        value = derived.get(name) or shown(getattr(group, setting.field)) or unset
+        rows.append(EffectiveRow(name, value, "environment" if given else "default"))
     return rows
 
 

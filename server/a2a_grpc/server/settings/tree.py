@@ -25,6 +25,7 @@ from a2a_grpc.server.settings.values import (
     HttpUrl,
     LoopbackText,
     LowerCase,
+    OptionalAddressText,
     Origins,
     OriginsText,
     PositiveSeconds,
@@ -400,6 +401,26 @@ class AdminSettings(Group):
     ] = None
 
 
+class MetricsSettings(Group):
+    """Metrics."""
+
+    addr: Annotated[
+        OptionalAddressText,
+        Variable(
+            name="A2A_METRICS_ADDR",
+            expects="HOST:PORT, or none",
+            doc="Where Prometheus reads the metrics (GET /metrics); `none` switches them off. It asks for no "
+            "credentials, so it must not be public. Where the default port is taken the service warns and starts "
+            "without.",
+        ),
+    ] = Address("0.0.0.0", 9464)  # noqa: S104 -- read by another machine, as above
+
+    @property
+    def asked_for(self) -> bool:
+        """The address is not the default."""
+        return "addr" in self.model_fields_set
+
+
 class LimitSettings(Group):
     """Limits on requests."""
 
@@ -487,6 +508,7 @@ class Settings(BaseSettings):
     engine: EngineSettings
     drain: DrainSettings
     admin: AdminSettings
+    metrics: MetricsSettings
     limits: LimitSettings
     quotas: QuotaSettings
     protocol: ProtocolSettings

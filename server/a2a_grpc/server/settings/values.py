@@ -93,6 +93,11 @@ def parse_loopback(text: str) -> Address:
     return address
 
 
+def parse_optional_address(text: str) -> Address | None:
+    """`HOST:PORT`, or `none` for no listener."""
+    return None if text.lower() == "none" else parse_address(text)
+
+
 @dataclass(frozen=True)
 class RedisUrl:
     """Where the store is."""
@@ -251,6 +256,7 @@ def parse_replica(text: str) -> str:
 
 
 AddressText = Annotated[Address, _from_text(parse_address)]
+OptionalAddressText = Annotated[Address | None, _from_text(parse_optional_address)]
 LoopbackText = Annotated[Address, _from_text(parse_loopback)]
 RedisUrlText = Annotated[RedisUrl, _from_text(parse_redis_url)]
 HttpUrl = Annotated[str, _from_text(parse_http_url)]

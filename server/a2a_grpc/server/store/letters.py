@@ -22,6 +22,7 @@ from a2a_grpc.server.store.link import Argument
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.scripts import Script
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.telemetry.instruments import DEAD_LETTERS
 
 # The sweep removes letters; the keys' own life time is the net under it.
 MARGIN_MS = 3_600_000
@@ -117,12 +118,14 @@ class DeadLetters:
         if origin is not None:
             request, extensions = origin.packed()
             fields += ["message", origin.message.SerializeToString(), "request", request, "extensions", extensions]
-        await self._store.pipeline.script(
+        reply = await self._store.pipeline.script(
             BURY,
             [keys.task(stored.task_id), keys.dead, keys.letter(letter_id)],
             [letter_id, now_ms, self.ttl_ms + MARGIN_MS, *fields],
             self._store.patience,
         )
+        if reply[0] == b"OK":
+            DEAD_LETTERS.add("turn")
 
     async def page(self, tenant: str | None, owner: str | None, cursor: Cursor | None, limit: int) -> Letters:
         """Up to `limit` letters after `cursor`, of one tenant or owner where that is not None.

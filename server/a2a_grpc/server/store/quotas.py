@@ -1,7 +1,8 @@
 """Rates and places that all replicas share.
 
-A rate is a token bucket: the tokens that were left, and when that was. Places are a sorted set of those who
-hold one, by the time at which it falls free by itself: a replica that is gone does not renew its own.
+A rate is a token bucket: the tokens that were left, and when that was. Of fast ones a replica fetches some tokens at
+once (`stock`). Places are a sorted set of those who hold one, by the time at which it falls free by itself: a replica
+that is gone does not renew its own.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.keys import Keys
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.scripts import Script
+from a2a_grpc.server.store.stock import Bucket, Stock
 from a2a_grpc.server.store.tasks import TaskStore
 
 LEASE: Final = 15.0
@@ -30,28 +32,37 @@ _ENTER = Script(
     """
 -- All or nothing: a token of each rate, and a place of each kind.
 -- KEYS: a string for each rate, then a sorted set for each kind of place
--- ARGV: rates member lease; for each rate: tokens a millisecond, burst, life time; for each kind of place: how many
+-- ARGV: rates member lease; for each rate: tokens a millisecond, burst, life time, how many are wanted, of which one
+-- is enough; for each kind of place: how many there are
 -- Sent again, it takes tokens a second time, and the same place.
+-- The answer: which of the keys stands against it, or 0; ms until each rate has a token (again); the tokens of each.
+-- Times that are still to come are those of a store whose clock was ahead and that this one has taken over from.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local rates, member, at = tonumber(ARGV[1]), ARGV[2], 4
-local left, longest, refused = {}, 0, 0
+local left, taken, longest, refused = {}, {}, 0, 0
 for i = 1, rates do
   local speed, burst = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local tokens, row = burst, redis.call('GET', KEYS[i])
   if row then
     local kept, since = string.match(row, '^(%S+) (%d+)$')
-    tokens = math.min(burst, tonumber(kept) + math.max(0, now - tonumber(since)) * speed)
+    if tonumber(since) > now then
+      redis.call('SET', KEYS[i], string.format('%s %d', kept, now), 'PX', ARGV[at + 2])
+      since = now
+    end
+    tokens = math.min(burst, tonumber(kept) + (now - tonumber(since)) * speed)
   end
-  left[i] = tokens - 1
+  taken[i] = math.min(tonumber(ARGV[at + 3]), math.floor(tokens))
+  left[i] = tokens - taken[i]
   if tokens < 1 then
     local wait = math.ceil((1 - tokens) / speed)
     if wait > longest then longest, refused = wait, i end
   end
-  at = at + 3
+  at = at + 4
 end
 for i = rates + 1, #KEYS do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now)
+  redis.call('ZREMRANGEBYSCORE', KEYS[i], string.format('(%d', now + ARGV[3]), '+inf')
   if refused == 0 and redis.call('ZCARD', KEYS[i]) >= tonumber(ARGV[at]) then
     if not redis.call('ZSCORE', KEYS[i], member) then refused = i end
   end
@@ -61,13 +72,14 @@ if refused > 0 then return {refused, longest} end
 at = 4
 for i = 1, rates do
   redis.call('SET', KEYS[i], string.format('%.6f %d', left[i], now), 'PX', ARGV[at + 2])
-  at = at + 3
+  if left[i] < 1 then longest = math.max(longest, math.ceil((1 - left[i]) / tonumber(ARGV[at]))) end
+  at = at + 4
 end
 for i = rates + 1, #KEYS do
   redis.call('ZADD', KEYS[i], string.format('%d', now + ARGV[3]), member)
   redis.call('PEXPIRE', KEYS[i], string.format('%d', ARGV[3] + 60000))
 end
-return {0, 0}
+return {0, longest, unpack(taken)}
 """,
 )
 
@@ -82,26 +94,6 @@ redis.call('PEXPIRE', KEYS[1], string.format('%d', ARGV[1] + 60000))
 return #ARGV - 1
 """,
 )
-
-
-class Rate(NamedTuple):
-    """A token bucket."""
-
-    per_second: float
-    burst: float
-    """How many calls may come at once after a pause; at least 1."""
-
-    def __str__(self) -> str:
-        return f"{self.per_second:g}:{self.burst:g}"
-
-
-class Bucket(NamedTuple):
-    """Whose rate it is and what it counts."""
-
-    whose: tuple[str, ...]
-    """A tenant, or a tenant and a caller."""
-    what: str
-    rate: Rate
 
 
 class Room(NamedTuple):
@@ -137,6 +129,7 @@ class Quotas:
         self._store = store
         self._numbers = count(1)
         self._held: set[Ticket] = set()
+        self._stock = Stock()
 
     def ticket(self, tenant: str, rooms: Sequence[Room]) -> Ticket:
         """What a call will hold, for `enter` and `leave`."""
@@ -151,24 +144,30 @@ class Quotas:
 
         `leave` has to follow, however this ends. Raises: StoreUnavailableError; then the places may be taken or not.
         """
-        keys = self._keys(tenant)
-        arguments: list[str | bytes | int] = [len(buckets), ticket.member, round(LEASE * 1000)]
-        for _, _, rate in buckets:
-            full_ms = round(1000 * rate.burst / rate.per_second)
-            arguments += [repr(rate.per_second / 1000), repr(rate.burst), full_ms + _MARGIN_MS]
-        arguments += [room.places for room in rooms]
-        names = [*(keys.rate(*whose, what) for whose, what, _ in buckets), *ticket.keys]
-        ticket.since = asyncio.get_running_loop().time()
+        ticket.since = now = asyncio.get_running_loop().time()
+        if not rooms and self._stock.take(buckets, now):
+            return None
+        wanted = [1 if rooms else self._stock.wanted(bucket, now) for bucket in buckets]
+        taken: list[int] = []
         try:
-            refused, wait_ms = await self._store.pipeline.script(_ENTER, names, arguments)
+            refused, wait_ms, *taken = await self._enter(ticket, tenant, buckets, rooms, wanted)
         except StoreUnavailableError:
             self._hold(ticket)
             raise
+        finally:
+            for at, bucket in enumerate(buckets):
+                self._stock.got(bucket, wanted[at], taken[at] if taken else 0, now)
         if not refused:
             self._hold(ticket)
             return None
         ticket.keys = ()
-        return Refused([*buckets, *rooms][refused - 1], wait_ms / 1000 if refused <= len(buckets) else None)
+        asked_for: list[Bucket | Room] = [*buckets, *rooms]
+        return Refused(asked_for[refused - 1], wait_ms / 1000 if refused <= len(buckets) else None)
+
+    async def spend(self, tenant: str, bucket: Bucket) -> float:
+        """Take a token if there is one; seconds until there is one again. Raises: StoreUnavailableError."""
+        _, wait_ms, *_ = await self._enter(Ticket("", ()), tenant, [bucket], (), [1])
+        return wait_ms / 1000
 
     def leave(self, ticket: Ticket) -> None:
         """Give the places back. Nobody waits for it: what the store does not hear falls free by itself."""
@@ -210,6 +209,18 @@ class Quotas:
                 for first in range(0, len(those), _BATCH)
             )
         )
+
+    def _enter(
+        self, ticket: Ticket, tenant: str, buckets: Sequence[Bucket], rooms: Sequence[Room], wanted: Sequence[int]
+    ) -> asyncio.Future[list[int]]:
+        keys = self._keys(tenant)
+        arguments: list[str | bytes | int] = [len(buckets), ticket.member, round(LEASE * 1000)]
+        for (_, _, rate), tokens in zip(buckets, wanted, strict=True):
+            full_ms = round(1000 * rate.burst / rate.per_second)
+            arguments += [repr(rate.per_second / 1000), repr(rate.burst), full_ms + _MARGIN_MS, tokens]
+        arguments += [room.places for room in rooms]
+        names = [*(keys.rate(*whose, what) for whose, what, _ in buckets), *ticket.keys]
+        return self._store.pipeline.script(_ENTER, names, arguments)
 
     def _hold(self, ticket: Ticket) -> None:
         if ticket.keys:

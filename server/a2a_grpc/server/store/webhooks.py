@@ -72,10 +72,10 @@ _DUE = Script(
     "due_webhooks",
     scripts.WEBHOOKS
     + """
--- Which are due, the longest first, and in how many milliseconds the next one is.
+-- Which are due and since when, the longest first, and in how many milliseconds the next one is.
 -- KEYS: pushdue   ARGV: limit
 local now = whole(clock())
-local rows = redis.call('ZRANGE', KEYS[1], '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])
+local rows = redis.call('ZRANGE', KEYS[1], '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1], 'WITHSCORES')
 local later = redis.call('ZRANGE', KEYS[1], '(' .. now, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
 return {rows, later[2] and whole(later[2] - now) or ''}
 """,
@@ -126,9 +126,13 @@ _ADVANCE = Script(
 local state = mine(KEYS[2], ARGV[2], ARGV[3])
 local last = redis.call('HGET', KEYS[1], 'seq')
 if not state or not last then return {'FENCED'} end
-redis.call('HSET', KEYS[2], 's:' .. ARGV[2], table.concat({ARGV[4], ARGV[3], 0, 0, state[4]}, ' '))
-local row = row_of(ARGV[1], ARGV[2])
-if tonumber(last) <= tonumber(ARGV[4]) then
+-- A store that has lost the end of a log, because it took over from another, will number other entries like those.
+local cursor, fence = ARGV[4], ARGV[3]
+local row, over = row_of(ARGV[1], ARGV[2]), tonumber(last) <= tonumber(cursor)
+-- What is over has another fence: a renewal that comes late must not put off what is due since.
+if over then cursor, fence = last, whole(fence + 1) end
+redis.call('HSET', KEYS[2], 's:' .. ARGV[2], table.concat({cursor, fence, 0, 0, state[4]}, ' '))
+if over then
   redis.call('ZREM', KEYS[3], row)
   return {'NONE'}
 end
@@ -281,11 +285,15 @@ class Webhooks:
     # -- what senders do ---------------------------------------------------------------------------------------------
 
     async def due(self, limit: int) -> Due:
-        """Up to `limit` webhooks of each shard that are due."""
+        """Up to `limit` webhooks that are due, the longest first, whatever their shards."""
         replies = await asyncio.gather(
             *(self._store.pipeline.script(_DUE, [keys.push_due], [limit]) for keys in self._store.all_keys())
         )
-        rows = [_task_and_webhook(row) for found, _ in replies for row in found]
+        found = sorted(
+            ((int(since), row) for rows, _ in replies for row, since in zip(rows[::2], rows[1::2], strict=True)),
+            key=lambda due: due[0],
+        )
+        rows = [_task_and_webhook(row) for _, row in found[:limit]]
         return Due(rows, min((int(wait) / 1000 for _, wait in replies if wait), default=None))
 
     async def claim(self, task_id: str, webhook_id: str, lease_ms: int) -> Claim | None:

@@ -10,12 +10,14 @@ from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.bindings.asgi.conditional import is_fresh
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import Exchange
-from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
+from a2a_grpc.server.bindings.asgi.failure import error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON
 from a2a_grpc.server.bindings.asgi.query import read_query
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
+from a2a_grpc.server.bindings.asgi.verbs import answer_other_verb
 from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.card.published import CardSource, PublishedCard
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.wire.errors import A2AError, MethodNotAllowedError, RouteNotFoundError, error_body, excerpt
 
 # The second name is the one of before 0.3; clients still ask for it.
@@ -38,10 +40,16 @@ class CardEndpoint:
     """
 
     def __init__(
-        self, source: CardSource, *, max_age: int = 300, cors: Cors | None = None, gates: Gates | None = None
+        self,
+        source: CardSource,
+        *,
+        max_age: int = 300,
+        cors: Cors | None = None,
+        gates: Gates | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         """`max_age`: seconds for which a copy may be used without asking again. With `gates` callers alone get it."""
-        self._cards = CardReading(source, gates)
+        self._cards = CardReading(source, gates, attempts)
         self._cors = cors or Cors()
         self._max_age = max_age
 
@@ -53,14 +61,8 @@ class CardEndpoint:
         headers = list(self._cors.public_headers(origin))
         try:
             if exchange.verb not in ("GET", "HEAD"):
-                error = MethodNotAllowedError("A card can only be read.", metadata={"allow": "GET"})
-                if exchange.verb != "OPTIONS":
-                    raise error
-                verbs = allowed_verbs(error)
-                asked = exchange.parameters.get("access-control-request-headers")
-                allow = (b"allow", ", ".join(verbs).encode())
-                await exchange.respond_empty(204, [allow, *headers, *self._cors.preflight(verbs, asked)])
-                return
+                refusal = MethodNotAllowedError("A card can only be read.", metadata={"allow": "GET"})
+                return await answer_other_verb(exchange, self._cors, refusal, headers)
             await self._serve(exchange, await self._find(exchange), headers)
         except A2AError as failure:
             headers += [*error_headers(failure, exchange.call, b"Bearer"), (b"cache-control", b"no-store")]

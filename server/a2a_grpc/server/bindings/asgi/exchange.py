@@ -40,7 +40,7 @@ class Exchange:
             parameters=self.parameters,
             credentials=Credentials(
                 parameters=self.parameters,
-                query=dict(query) if query else _NONE,
+                query=_joined(query) if query else _NONE,
                 cookies=_cookies(self.parameters["cookie"]) if "cookie" in self.parameters else _NONE,
                 certificate=certificate_of(self.scope),
             ),
@@ -75,7 +75,15 @@ class Exchange:
 def _cookies(header: str) -> dict[str, str]:
     """The cookies of a request, of which some clients send several headers (RFC 6265, 4.2; RFC 9113, 8.2.3)."""
     pairs = (pair.strip().partition("=") for pair in header.replace(",", ";").split(";"))
-    return {name: value for name, equals, value in pairs if equals}
+    return _joined((name, value) for name, equals, value in pairs if equals)
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """As headers are: of a key that is there twice nobody shall wonder which one counts."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
 
 
 def _parameters(scope: Scope) -> dict[str, str]:

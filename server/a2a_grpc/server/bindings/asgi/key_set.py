@@ -7,9 +7,10 @@ import orjson
 from a2a_grpc.server.bindings.asgi.conditional import etag_matches
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import Exchange
-from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
+from a2a_grpc.server.bindings.asgi.failure import error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON
 from a2a_grpc.server.bindings.asgi.types import Receive, Scope, Send
+from a2a_grpc.server.bindings.asgi.verbs import answer_other_verb
 from a2a_grpc.server.card.published import KeySource
 from a2a_grpc.wire.errors import A2AError, MethodNotAllowedError, RouteNotFoundError, error_body
 
@@ -31,14 +32,8 @@ class KeySetEndpoint:
         headers = list(self._cors.public_headers(exchange.parameters.get("origin")))
         try:
             if exchange.verb not in ("GET", "HEAD"):
-                error = MethodNotAllowedError("Keys can only be read.", metadata={"allow": "GET"})
-                if exchange.verb != "OPTIONS":
-                    raise error
-                verbs = allowed_verbs(error)
-                asked = exchange.parameters.get("access-control-request-headers")
-                allow = (b"allow", ", ".join(verbs).encode())
-                await exchange.respond_empty(204, [allow, *headers, *self._cors.preflight(verbs, asked)])
-                return
+                refusal = MethodNotAllowedError("Keys can only be read.", metadata={"allow": "GET"})
+                return await answer_other_verb(exchange, self._cors, refusal, headers)
             body = await self._source.key_set()
             if body is None:
                 raise RouteNotFoundError("This service signs nothing, and has no keys to publish.")

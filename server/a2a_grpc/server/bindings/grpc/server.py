@@ -28,6 +28,7 @@ from a2a_grpc.server.calls.cards import CardReading
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.card.published import CardSource, KeySource
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.tls import Certificates
 
 A2A_SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
@@ -50,6 +51,8 @@ _LAST_WORDS: Final = 1.0
 """Seconds that calls have, once ended, to send their status."""
 _MAX_PENDING: Final = 10_000
 """Calls that may wait for the event loop."""
+_MAX_METADATA_BYTES: Final = 64 * 1024
+"""As many as the head of an HTTP request may have."""
 _NO_GRACE_IS_LONGER: Final = 2 * 86_400.0
 
 _library_log = logging.getLogger("grpc._cython.cygrpc")
@@ -186,20 +189,21 @@ def create_server(
     readiness: Readiness,
     *,
     gates: Gates | None = None,
+    attempts: Attempts | None = None,
     keys: KeySource | None = None,
     **options: Unpack[Options],
 ) -> GrpcServer:
     """A server for A2AService, the agent card (with `cards`), health and, when wanted, reflection.
 
-    With `gates` the card is kept to callers with credentials; `keys` are published beside it. Must be called on the
-    event loop that will serve.
+    With `gates` the card is kept to callers with credentials, and from those whom `attempts` does not listen to; `keys`
+    are published beside it. Must be called on the event loop that will serve.
     """
 
     def register(registrar: Registrar, make_call: MakeCall) -> Sequence[str]:
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler, make_call), registrar.as_server())
         if cards is None:
             return (A2A_SERVICE,)
-        card_service = CardService(CardReading(cards, gates), keys, make_call)
+        card_service = CardService(CardReading(cards, gates, attempts), keys, make_call)
         card_pb2_grpc.add_AgentCardServiceServicer_to_server(card_service, registrar.as_server())
         return (A2A_SERVICE, CARD_SERVICE)
 
@@ -247,6 +251,9 @@ def _server(
         options=(
             ("grpc.max_receive_message_length", 2 * max_message_bytes),
             ("grpc.max_send_message_length", -1),  # a task may be larger than the messages that made it
+            # By default the library refuses more than 8 KiB at random: a token of some groups is as long.
+            ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
+            ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),
             # Calls that wait to be taken up. Beyond that the library ends them with a bare CANCELLED, at random, probes
             # among them (B103); the default of 1000 is less than two seconds of work.
             ("grpc.server.max_pending_requests", _MAX_PENDING),

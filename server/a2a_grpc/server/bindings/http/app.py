@@ -21,6 +21,7 @@ from a2a_grpc.server.bindings.asgi.query import Query, read_query
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Header, Receive, Scope, Send
 from a2a_grpc.server.bindings.asgi.unary import run_unary
+from a2a_grpc.server.bindings.asgi.verbs import answer_options
 from a2a_grpc.server.bindings.asgi.version import VersionCheck, any_version
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.handler import Handler
@@ -92,7 +93,7 @@ class _Gateway:
         exchange = Exchange(scope, receive, send, self.cors)
         try:
             if exchange.verb == "OPTIONS":
-                await self._answer_options(exchange)
+                await answer_options(exchange, self.cors, self._verbs(exchange.scope["raw_path"]))
             else:
                 await self._serve(exchange)
         except CallerGoneError:
@@ -182,12 +183,6 @@ class _Gateway:
         if self.media_type is not None:
             return self.media_type
         return response_type(exchange.parameters.get("content-type", ""), exchange.parameters.get("accept", ""))
-
-    async def _answer_options(self, exchange: Exchange) -> None:
-        verbs = self._verbs(exchange.scope["raw_path"])
-        allow = (b"allow", ", ".join(verbs).encode())
-        asked = exchange.parameters.get("access-control-request-headers")
-        await exchange.respond_empty(204, [allow, *self.cors.preflight(verbs, asked)])
 
     async def _fail(self, exchange: Exchange, error: A2AError) -> None:
         headers = error_headers(error, exchange.call, self.challenge)

@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 from a2a_grpc.server.bindings.asgi.body import body_limit, check_size, has_body, read_body
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import CallerGoneError, Exchange
-from a2a_grpc.server.bindings.asgi.failure import allowed_verbs, error_headers
+from a2a_grpc.server.bindings.asgi.failure import error_headers
 from a2a_grpc.server.bindings.asgi.media import JSON, check_json
 from a2a_grpc.server.bindings.asgi.offload import OFFLOAD_BYTES, dump
 from a2a_grpc.server.bindings.asgi.query import read_query
@@ -30,6 +30,7 @@ from a2a_grpc.server.bindings.asgi.root import root_tenant
 from a2a_grpc.server.bindings.asgi.sse import EventStream
 from a2a_grpc.server.bindings.asgi.types import App, Receive, Scope, Send
 from a2a_grpc.server.bindings.asgi.unary import run_unary, take_first
+from a2a_grpc.server.bindings.asgi.verbs import answer_other_verb
 from a2a_grpc.server.bindings.asgi.version import VersionCheck, any_version
 from a2a_grpc.server.bindings.jsonrpc.envelope import (
     NULL_ID,
@@ -231,17 +232,11 @@ class _Round:
         ).run()
 
     async def _answer_other_verb(self) -> None:
-        exchange = self._exchange
         wrong_verb = MethodNotAllowedError(
             "JSON-RPC requests are sent with POST; the agent card is at /.well-known/agent-card.json.",
             metadata={"allow": "POST"},
         )
-        if exchange.verb != "OPTIONS":
-            raise wrong_verb
-        verbs = allowed_verbs(wrong_verb)
-        asked = exchange.parameters.get("access-control-request-headers")
-        allow = (b"allow", ", ".join(verbs).encode())
-        await exchange.respond_empty(204, [allow, *self._endpoint.cors.preflight(verbs, asked)])
+        await answer_other_verb(self._exchange, self._endpoint.cors, wrong_verb)
 
     async def _fail(self, error: A2AError) -> None:
         has_own_status = isinstance(error, _OWN_STATUS)

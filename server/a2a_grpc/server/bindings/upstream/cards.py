@@ -11,6 +11,7 @@ from a2a_grpc.card.v1.card_pb2_grpc import AgentCardServiceStub
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.bindings.upstream.failure import failure
 from a2a_grpc.server.bindings.upstream.forwarding import forwarded, returned
+from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
 from a2a_grpc.server.card.published import PublishedCard, Request
 from a2a_grpc.wire.errors import A2AError, UnavailableError
 from a2a_grpc.wire.protojson import loads
@@ -24,12 +25,14 @@ class UpstreamCards:
     The upstream decides who may have it. It is a KeySource as well.
     """
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, places: KeyPlaces) -> None:
         self._stub = AgentCardServiceStub(channel)
+        self._places = places
 
     async def public_card(self, tenant: str, request: Request) -> PublishedCard | None:
         """The card of `tenant` byte for byte as the upstream publishes it. Raises A2AError when it cannot be had."""
-        metadata = forwarded(request.parameters)
+        headers = forwarded(request.parameters)
+        metadata = headers | await self._places.keys_of(tenant, request.credentials)
         try:
             answer = await self._stub.GetAgentCard(
                 GetAgentCardRequest(tenant=tenant), timeout=_TIMEOUT, metadata=tuple(metadata.items())
@@ -49,7 +52,7 @@ class UpstreamCards:
             etag=answer.etag,
             last_modified=answer.last_modified.ToDatetime(tzinfo=UTC),
             private=answer.private,
-            varies=tuple(metadata) if answer.private else (),
+            varies=tuple(headers) if answer.private else (),
         )
 
     async def key_set(self) -> bytes | None:

@@ -4,32 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from a2a_grpc.server.core.hop_by_hop import is_of_one_hop
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, LAST_EVENT_ID, REQUEST_ID
-
-# What belongs to one HTTP connection (RFC 9110, 7.6.1) or describes one HTTP message. All else may mean something to
-# the upstream: any header can be an API key, and tracing has several.
-_STAYS: Final = frozenset(
-    {
-        "cache-control",
-        "connection",
-        "date",
-        "expect",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "origin",
-        "pragma",
-        "range",
-        "referer",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "upgrade-insecure-requests",
-        "user-agent",
-    }
-)
-_STAYS_WITH_PREFIX: Final = ("accept", "access-control-", "content-", "grpc-", "if-", "proxy-", "sec-")
 
 # What gRPC can carry. A name that ends in "-bin" would be taken for base64.
 _NAME: Final = re.compile(r"[0-9a-z_.-]+(?<!-bin)")
@@ -42,12 +18,14 @@ def forwarded(parameters: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in parameters.items()
-        if name not in _STAYS
-        and name not in named
-        and not name.startswith(_STAYS_WITH_PREFIX)
-        and _NAME.fullmatch(name)
-        and _VALUE.fullmatch(value)
+        # All else may mean something to the upstream: any header can be an API key, and tracing has several.
+        if not is_of_one_hop(name) and name not in named and passable(name, value)
     }
+
+
+def passable(name: str, value: str) -> bool:
+    """Whether gRPC can carry a parameter as metadata."""
+    return _NAME.fullmatch(name) is not None and _VALUE.fullmatch(value) is not None
 
 
 # What the pipeline of an a2a-grpc leaves for its bindings; the challenge belongs to a refusal for want of credentials.

@@ -11,6 +11,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from a2a_grpc.server.bindings.upstream.failure import failure, unreachable
 from a2a_grpc.server.bindings.upstream.forwarding import forwarded, returned
+from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, format_extensions, parse_extensions
@@ -22,8 +23,9 @@ _METHODS: Final = tuple(method.name for method in a2a_pb2.DESCRIPTOR.services_by
 class UpstreamHandler:
     """Passes calls on to a remote a2a-grpc with their parameters and what is left of their time."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, places: KeyPlaces) -> None:
         stub = A2AServiceStub(channel)
+        self._places = places
         self._methods: dict[str, Any] = {name: getattr(stub, name) for name in _METHODS}
 
     async def admit(self, call: Call, tenant: str | None) -> None:
@@ -31,8 +33,8 @@ class UpstreamHandler:
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """See Handler. Raises UnavailableError when no replica of the upstream can be reached."""
-        metadata = tuple(forwarded(call.parameters).items())
-        rpc = self._methods[method](request, timeout=call.timeout, metadata=metadata)
+        parameters = await self._parameters(request, call)
+        rpc = self._methods[method](request, timeout=call.timeout, metadata=tuple(parameters.items()))
         try:
             response = await rpc
             call.response_parameters |= returned(await rpc.initial_metadata()) | returned(await rpc.trailing_metadata())
@@ -51,7 +53,7 @@ class UpstreamHandler:
         gRPC streams have no event ids, so the numbers come by the event-sequence extension. A caller who has not asked
         for it gets payloads without it.
         """
-        parameters = forwarded(call.parameters)
+        parameters = await self._parameters(request, call)
         extensions = parse_extensions(parameters.get(A2A_EXTENSIONS, ""))
         asked = EVENT_SEQUENCE in extensions
         parameters[A2A_EXTENSIONS] = format_extensions((*extensions, EVENT_SEQUENCE))
@@ -70,6 +72,10 @@ class UpstreamHandler:
             raise unreachable() from None
         finally:
             rpc.cancel()
+
+    async def _parameters(self, request: Message, call: Call) -> dict[str, str]:
+        tenant: str = request.tenant  # type: ignore[attr-defined]
+        return forwarded(call.parameters) | await self._places.keys_of(tenant, call.credentials)
 
 
 def _without_ours(parameters: dict[str, str], asked: bool) -> dict[str, str]:

@@ -5,6 +5,7 @@ import asyncio
 from a2a_grpc.server.bindings.upstream.cards import UpstreamCards
 from a2a_grpc.server.bindings.upstream.channel import open_channel, watch
 from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
+from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
 from a2a_grpc.server.core.readiness import Readiness
 
 
@@ -20,8 +21,9 @@ class Upstream:
         self._readiness = readiness
         self._channel = open_channel(target, authorities)
         self._watch: asyncio.Task[None] | None = None
-        self.handler = UpstreamHandler(self._channel)
-        self.cards = UpstreamCards(self._channel)
+        places = KeyPlaces(self._channel)
+        self.handler = UpstreamHandler(self._channel, places)
+        self.cards = UpstreamCards(self._channel, places)
 
     async def start(self) -> None:
         """Connect in the background, and report the state as the component "upstream" of the readiness."""

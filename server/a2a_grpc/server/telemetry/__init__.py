@@ -1,0 +1,1 @@
+"""What the service measures of itself, and how it is read."""
