@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from a2a_grpc.client import shell
-from a2a_grpc.client.card import CardResolver
+from a2a_grpc.client.card import CardResolver, parse_card
 from a2a_grpc.client.client import A2AClient, Events
 from a2a_grpc.client.errors import StreamBrokenError
 from a2a_grpc.client.interfaces import BINDINGS, GRPC, HTTP_JSON
@@ -22,7 +22,7 @@ from a2a_grpc.client.messages import message
 from a2a_grpc.client.printing import JsonPrinter, Printer, TextPrinter, plain
 from a2a_grpc.client.states import state_in
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, InvalidArgumentError
+from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, InvalidArgumentError, excerpt
 
 if TYPE_CHECKING:
     from a2a_grpc.client.verifying import CardVerifier
@@ -144,11 +144,26 @@ async def _card(args: argparse.Namespace, printer: Printer) -> int:
             verifier = None
             if args.signed_by:
                 verifier = await stack.enter_async_context(_verifier(args.signed_by, args.ca_file))
+            if "://" not in args.url:
+                data = await asyncio.to_thread(_bytes, args.url)
+                if verifier is not None:
+                    await verifier.verify(data)
+                printer.show(parse_card(data, args.url))
+                return 0
             resolver = CardResolver(headers=dict(args.header), ca_file=args.ca_file, verifier=verifier)
             printer.show(await (await stack.enter_async_context(resolver)).resolve(args.url))
     except TimeoutError as error:
         raise DeadlineExceededError(f"No agent card within {args.timeout:g} seconds.") from error
     return 0
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"{excerpt(path)!r} is no agent: give its URL (http or https), or the URL or the file of its card."
+        ) from error
 
 
 def _verifier(keys: str, ca_file: Path | None) -> "CardVerifier":
@@ -204,9 +219,10 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str], action: Action) -
 
 def _parser(command: str, description: str, *, message: bool = False, task: bool = False) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"a2a-grpc {command}", description=description, allow_abbrev=False)
-    parser.add_argument(
-        "url", metavar="URL", help="base URL of the agent, URL or file of its card, or grpc://host:port"
-    )
+    where = "base URL of the agent, or URL or file of its card"
+    if command != "card":
+        where += ", or grpc://host:port"
+    parser.add_argument("url", metavar="URL", help=where)
     if message:
         parser.add_argument("text", metavar="TEXT", help="what to say")
         parser.add_argument("--task", default="", metavar="ID", help="the task to continue")
