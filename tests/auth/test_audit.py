@@ -117,3 +117,4 @@ async def test_what_operators_do_is_on_record(issuer: Issuer) -> None:
             ("admin", "PurgeDeadLetters", "OK"),
         ]
         assert found[1]["task_id"] == "of-a-task"
+        assert all(record["peer"].startswith("127.0.0.1:") for record in found)
