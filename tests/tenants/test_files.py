@@ -41,7 +41,7 @@ def test_a_file_of_everything(tmp_path: Path) -> None:
               name: Acme
               provider: {{organization: Acme, url: https://acme.example}}
             auth:
-              api_keys: {{keys: {{alice: {HEX}, bob: [{HEX}, {HEX.upper()}]}}, location: query, name: key}}
+              api_keys: {{keys: {{alice: {HEX}, bob: [{HEX[::-1]}, {HEX[::-1].upper()}]}}, location: query, name: key}}
               owner: tenant
             limits:
               max_message_bytes: 4096
