@@ -52,7 +52,9 @@ class Retries:
         self.failures += 1
         delay = min(_FIRST_DELAY * 2 ** (self.failures - 1), _LAST_DELAY) * random.uniform(0.5, 1.0)  # noqa: S311
         delay = max(delay, failure.retry_after or 0.0)
-        if self._closed.is_set() or now + delay >= self._give_up:
+        if self._closed.is_set():
+            raise UnavailableError("The client was closed.") from failure
+        if now + delay >= self._give_up:
             return False
         try:
             async with asyncio.timeout(delay):
