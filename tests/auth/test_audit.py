@@ -61,6 +61,7 @@ async def test_refusals_and_ends_are_on_record_and_credentials_are_not(
         "Your credentials do not include what this needs: the scope tasks.",
     ]
     assert found[4]["request_id"] == "poor-one"
+    assert found[4]["principal"] == f"{issuer.url}#carol"
     canceled = found[5]
     assert (canceled["principal"], canceled["task_id"]) == (f"{issuer.url}#alice", task.id)
     assert canceled["request_id"] == "good-one"
@@ -116,3 +117,4 @@ async def test_what_operators_do_is_on_record(issuer: Issuer) -> None:
             ("admin", "PurgeDeadLetters", "OK"),
         ]
         assert found[1]["task_id"] == "of-a-task"
+        assert all(record["peer"].startswith("127.0.0.1:") for record in found)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
 
 import pytest
 
@@ -274,6 +275,21 @@ async def test_a_certificate_whose_name_nobody_can_read_opens_nothing(name: str)
         scheme = MutualTls("subject" if certificate.subject else "san")
         with pytest.raises(UnauthenticatedError, match="printable characters"):
             await scheme.authenticate(Credentials(certificate=certificate))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (("alice:", "bob:b"), "the key of alice is empty"),  # printf %s "$UNSET"
+        (("alice:a", "bob:\n"), "the key of bob is empty"),  # echo "$UNSET"
+        (("alice:a", "bob:b", "carol:a"), "alice and carol have the same API key"),
+    ],
+)
+def test_keys_that_tell_nobody_apart_are_refused(keys: tuple[str, ...], said: str) -> None:
+    entries = (entry.split(":") for entry in keys)
+    digests = [(name, sha256(key.encode()).hexdigest()) for name, key in entries]
+    with pytest.raises(ValueError, match=said):
+        ApiKeys(digests, "header", "k")
 
 
 async def test_keys_are_looked_for_in_their_place_only() -> None:

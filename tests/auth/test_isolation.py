@@ -1,6 +1,5 @@
 """13.1: a task of somebody else and one that never was look the same, in what is said and in how long it takes."""
 
-import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -97,6 +96,7 @@ async def test_a_large_task_of_somebody_else_takes_no_longer_than_none(
         theirs.append(await took(bob, task.id))
         nobodys.append(await took(bob, unknown(task.id)))
     own = min([await took(alice, task.id) for _ in range(5)])
-    there, nowhere = statistics.median(theirs), statistics.median(nobodys)
+    # What else the machine does makes some calls slow, and none fast.
+    there, nowhere = min(theirs), min(nobodys)
     assert abs(there - nowhere) < max(0.001, 0.5 * nowhere), (there, nowhere)
-    assert min(theirs) < own / 2, (min(theirs), own)
+    assert there < own / 2, (there, own)

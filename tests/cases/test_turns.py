@@ -227,7 +227,7 @@ async def test_b033_messages_for_a_working_task_never_run_beside_it(
     """20 at once over both replicas and all bindings: one turn at a time, each message once and in its order."""
     callers = [await connect(replica, over=over) for over in BINDINGS for replica in pair.replicas]
     one = callers[0]
-    task = await one.task(f"exclusive 500 {notes}", return_immediately=True)
+    task = await one.task(f"exclusive 1500 {notes}", return_immediately=True)
 
     async def send(at: int) -> str | None:
         request = say(f"exclusive 5 {notes}", task_id=task.id, return_immediately=True)

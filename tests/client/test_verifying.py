@@ -168,3 +168,24 @@ async def test_the_command_prints_only_what_is_signed(
     assert await run(str(tmp_path / "none")) == 2
     said = capsys.readouterr()
     assert said.out == "" and "cannot be trusted" in said.err and "cannot be read" in said.err
+
+
+async def test_the_command_checks_a_card_in_a_file(
+    agent: Agent, peer: HttpPeer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys, card = tmp_path / "keys", tmp_path / "card.json"
+    keys.write_text(json.dumps(OLD.jwks()))
+
+    async def run(*argv: str) -> int:
+        return await asyncio.to_thread(cli.card, [*argv, "--json"])
+
+    assert await run(peer.url) == 0
+    printed = capsys.readouterr().out
+    card.write_text(printed)
+    assert await run(str(card), "--signed-by", str(keys)) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(printed)
+    card.write_text(printed.replace(json.loads(printed)["name"], "Somebody else"))
+    assert await run(str(card), "--signed-by", str(keys)) == 1
+    assert await run(str(tmp_path / "none")) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "cannot be trusted" in said.err and "none' is no agent" in said.err

@@ -28,6 +28,9 @@ STOP_TIMEOUT = 10.0
 
 _PORTS = range(20_000, 32_000)
 """Below those that the system gives to connections going out: one of these would take a port before its server does."""
+_SHARE = 300
+_TAKEN = set[int]()
+"""Given out by this process. What is stopped may come back to its port, which nobody must have taken meanwhile."""
 
 # Loading the certificates of the world costs as much as a call takes.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -239,12 +242,15 @@ class PairPool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
+    """Ports that were free a moment ago, all different, and not given out before."""
+    # Each process of the tests has a share of its own, so that none takes what another one means to come back to.
+    share = _PORTS[os.getpid() % (len(_PORTS) // _SHARE) * _SHARE :][:_SHARE]
     found: list[int] = []
     while len(found) < count:
-        port = random.choice(_PORTS)
+        left = [port for port in share if port not in _TAKEN]
+        port = random.choice(left or _PORTS)
+        _TAKEN.add(port)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            if port not in found:
-                found.append(port)
+            found.append(port)
     return found

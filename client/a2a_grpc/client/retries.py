@@ -69,7 +69,9 @@ class Retries:
         delay = min(_FIRST_DELAY * 2 ** (self.failures - 1), _LAST_DELAY) * random.uniform(0.5, 1.0)  # noqa: S311
         asked = failure.retry_after or 0.0
         delay = max(delay, asked * random.uniform(1.0, _LATER))  # noqa: S311
-        if self._closed.is_set() or now + delay >= self._give_up or now + asked >= self._deadline:
+        if self._closed.is_set():
+            raise UnavailableError("The client was closed.") from failure
+        if now + delay >= self._give_up or now + asked >= self._deadline:
             return False
         try:
             async with asyncio.timeout(delay):

@@ -1,6 +1,6 @@
 """The private keys that this service signs with (cards, webhooks), and their public halves for those who check.
 
-The first key signs; all of them are published, so that what an older one has signed can still be checked.
+Each key signs cards, the first one webhooks. All are published, so that what an older one has signed can be checked.
 """
 
 import base64

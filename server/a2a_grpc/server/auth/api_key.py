@@ -14,6 +14,8 @@ from a2a_grpc.wire.errors import UnauthenticatedError
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, A2A_VERSION, LAST_EVENT_ID, REQUEST_ID
 
 _NOBODY = bytes(32)
+# What a shell makes of a variable that is not set, with printf and with echo.
+_OF_NOTHING: Final = frozenset({sha256(b"").digest(), sha256(b"\n").digest()})
 
 _OURS: Final = frozenset({A2A_EXTENSIONS, A2A_VERSION, LAST_EVENT_ID, REQUEST_ID, "cookie"})
 _FIELDS: Final = frozenset(
@@ -34,11 +36,17 @@ class ApiKeys:
     def __init__(self, digests: Iterable[tuple[str, str]], location: Location, key_name: str) -> None:
         """`digests`: callers and the SHA-256 of their keys, in hexadecimal; `key_name`: what the key is sent under.
 
-        Raises: ValueError for a name that means something else: a key would be taken for that, be shown, or never come.
+        Raises: ValueError for a name that means something else: a key would be taken for that, be shown, or never come;
+        for a key that is empty, or that two callers have: one would be taken for the other.
         """
         self._principals: dict[bytes, Principal] = {}
-        for name, digest in digests:
-            self._principals.setdefault(bytes.fromhex(digest), Principal(name, schemes=frozenset({self.name})))
+        for name, given in digests:
+            digest = bytes.fromhex(given)
+            if digest in _OF_NOTHING:
+                raise ValueError(f"the key of {name} is empty: what was hashed was an empty text")
+            known = self._principals.setdefault(digest, Principal(name, schemes=frozenset({self.name})))
+            if known.name != name:
+                raise ValueError(f"{known.name} and {name} have the same API key: give each one of its own")
         self._location = location
         self._key_name = key_name.lower()
         if is_of_one_hop(self._key_name) or self._key_name.endswith("-bin") or self._key_name in _OURS:

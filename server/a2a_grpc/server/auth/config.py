@@ -1,5 +1,6 @@
 """How the callers of one agent are known, as it is configured, and the gate that comes of it."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,8 +18,12 @@ from a2a_grpc.server.auth.ownership import BY_CALLER, Ownership, parse_ownership
 from a2a_grpc.server.auth.requirements import Alternative, Requirements, Wanted
 from a2a_grpc.server.auth.scheme import Scheme
 from a2a_grpc.server.auth.tokens import Issuer, Tokens
+from a2a_grpc.wire.errors import excerpt
 from a2a_grpc.wire.keys import ALGORITHMS
 
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+
+HOW_TO_HASH = 'printf %s "$KEY" | sha256sum | cut -c1-64'
 DEFAULT_ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 
 
@@ -31,9 +36,13 @@ def _pairs(value: object) -> object:
     """Callers with their digests: one, or several as a list."""
     if not isinstance(value, dict):
         return value
-    return tuple(
-        (name, one) for name, given in value.items() for one in (given if isinstance(given, list) else [given])
-    )
+    pairs = [(name, one) for name, given in value.items() for one in (given if isinstance(given, list) else [given])]
+    for name, one in pairs:
+        if not isinstance(one, str) or not _DIGEST.fullmatch(one):
+            raise ValueError(
+                f"the key of {excerpt(str(name))} must be given as its SHA-256 in 64 hexadecimal digits: {HOW_TO_HASH}"
+            )
+    return tuple(pairs)
 
 
 def _algorithm(value: str) -> str:
@@ -48,7 +57,7 @@ def _source(value: str) -> str:
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], BeforeValidator(_texts)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]{1,64}$")]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
+Digest = Annotated[str, Field(pattern=f"^{_DIGEST.pattern}$")]
 Scope = Annotated[str, Field(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]{1,128}$")]
 Url = Annotated[str, AfterValidator(_source)]
 

@@ -135,7 +135,7 @@ class Gate:
             return ANONYMOUS
         for alternative in self._required:
             if alternative.schemes <= proved.keys():
-                raise ScopeMissingError(alternative.scopes, scopes)
+                raise ScopeMissingError(alternative.scopes, scopes, self._join(alternative, proved, scopes))
         raise self._refusal(self._required, bad)
 
     def check(self, principal: Principal, entries: Iterable[a2a_pb2.SecurityRequirement]) -> None:

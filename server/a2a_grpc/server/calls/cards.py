@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from a2a_grpc.server import audit
 from a2a_grpc.server.auth.gate import Gates
+from a2a_grpc.server.auth.principal import ANONYMOUS
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.failures import count_failure
@@ -38,11 +39,13 @@ class CardReading:
                 raise UnauthenticatedError("This card is for callers with credentials.")  # noqa: TRY301 -- noted below
         except (UnauthenticatedError, PermissionDeniedError) as error:
             refused = isinstance(error, UnauthenticatedError)
-            count_failure(error)
+            caller = error.caller if isinstance(error, ScopeMissingError) else ANONYMOUS
+            count_failure(error, caller)
             if self._attempts is not None and isinstance(error, NotAdmittedError):
                 self._attempts.failed(call.peer, error)
             audit.note(
                 "authentication-failed" if refused else "denied",
+                principal=caller.name,
                 tenant=tenant,
                 peer=call.peer,
                 binding=call.binding,

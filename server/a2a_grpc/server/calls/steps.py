@@ -270,6 +270,9 @@ class Authentication(Step):
         except NotAdmittedError as error:
             self._attempts.failed(current.call.peer, error)
             raise
+        except ScopeMissingError as error:
+            current.principal = error.caller  # for the record: it is known who was refused
+            raise
 
     async def _admit(self, current: Current) -> None:
         call = current.call

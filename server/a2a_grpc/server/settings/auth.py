@@ -170,7 +170,8 @@ class AuthSettings(Group):
         Variable(
             name="A2A_JWT_JWKS_FILE",
             default="none",
-            doc="A file with its keys, in place of the URL. It is read again when a token names another key.",
+            doc="A file with its keys (a JWK Set: JSON with `keys`), in place of the URL. It is read again when a "
+            "token names another key.",
         ),
     ] = None
     jwt_algorithms: Annotated[

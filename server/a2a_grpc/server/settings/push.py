@@ -70,8 +70,8 @@ class KeySettings(Group):
         Variable(
             name="A2A_SIGNING_KEYS",
             default="none: nothing is signed",
-            doc="PEM files of private keys (P-256, RSA or Ed25519) with commas between them. The first one signs; all "
-            "are published under /.well-known/jwks.json.",
+            doc="Files of private keys (PEM or JWK; P-256, RSA or Ed25519) with commas between them. Each signs the "
+            "cards, the first one signs webhooks; all are published under /.well-known/jwks.json.",
         ),
     ] = Paths()
     encryption: Annotated[

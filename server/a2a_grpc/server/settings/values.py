@@ -202,7 +202,7 @@ def parse_api_keys(text: str) -> ApiKeys:
         if not _DIGEST.fullmatch(digest.lower()):
             raise ValueError(
                 f"the key of {name} (entry {number}) must be given as its SHA-256 in 64 hexadecimal digits: "
-                'printf %s "$KEY" | sha256sum'
+                'printf %s "$KEY" | sha256sum | cut -c1-64'
             )
         entries.append((name, digest.lower()))
     return ApiKeys(tuple(entries))

@@ -10,6 +10,7 @@ import grpc.aio
 from a2a_grpc.admin.v1 import admin_pb2 as pb
 from a2a_grpc.admin.v1.admin_pb2_grpc import AdminServiceServicer
 from a2a_grpc.server import audit
+from a2a_grpc.server.bindings.grpc.metadata import peer_address
 from a2a_grpc.server.service.admin.dead_letters import DeadLetterDesk
 from a2a_grpc.server.service.admin.replicas import list_replicas
 from a2a_grpc.server.service.admin.tasks import TaskDesk
@@ -90,7 +91,7 @@ async def _answer(method: str, context: _Context, answer: Awaitable[_R], **facts
 
 def _note(method: str, context: _Context, outcome: str, **facts: str) -> None:
     """Whoever reaches this listener is an operator; who it was, the machine's own log says."""
-    audit.note("admin", peer=context.peer(), method=method, outcome=outcome, **facts)
+    audit.note("admin", peer=peer_address(context.peer()), method=method, outcome=outcome, **facts)
 
 
 def _away() -> UnavailableError:
