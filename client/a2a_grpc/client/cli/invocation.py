@@ -13,8 +13,9 @@ from typing import Any, Final, NoReturn, TextIO
 
 from a2a_grpc.client.cli import options
 from a2a_grpc.client.cli.failures import INTERNAL, INTERRUPTED, USAGE, CommandError, Failure, failure_of
+from a2a_grpc.client.cli.options import OPTIONS
 from a2a_grpc.client.cli.output import Printer, printer_for, write_json
-from a2a_grpc.client.cli.settings import Settings, environment, load
+from a2a_grpc.client.cli.settings import SECRET_OPTIONS, Settings, environment, load
 from a2a_grpc.client.printing import plain
 from a2a_grpc.client.states import INTERRUPTED as WAITING
 from a2a_grpc.client.states import TERMINAL
@@ -127,20 +128,20 @@ class Invocation:
         self.seen = Seen()
 
     def has_credentials(self) -> bool:
-        """Whether the agent is shown any."""
-        names = ("bearer", "api_key", "client_cert", "registry_bearer", "registry_api_key")
-        return any(getattr(self.args, name, None) for name in names)
+        """Whether somebody is shown any; what a service parameter is for is not known here."""
+        names = ({*SECRET_OPTIONS} - {"svc-param"} | {"client-cert"}) & {*self.args.options}
+        return any(getattr(self.args, OPTIONS[name].dest) for name in names)
 
     def streaming_printer(self) -> Printer:
         """The form of output that the arguments ask for, for events as they come."""
         return printer_for(self.args, sys.stdout, lines=True)
 
     def _secrets(self) -> list[str]:
-        given = [
-            getattr(self.args, name, None) for name in ("bearer", "api_key", "registry_bearer", "registry_api_key")
-        ]
-        given += [value for _, value in getattr(self.args, "svc_param", None) or []]
-        return sorted((one for one in given if one and len(one) >= _MIN_SECRET), key=len, reverse=True)
+        given: list[str] = []
+        for name in self.args.options:
+            value = getattr(self.args, OPTIONS[name].dest) if name in SECRET_OPTIONS else None
+            given += [one for _, one in value] if isinstance(value, list) else [value or ""]
+        return sorted((one for one in given if len(one) >= _MIN_SECRET), key=len, reverse=True)
 
 
 Action = Callable[[Invocation], Coroutine[Any, Any, int] | int]
