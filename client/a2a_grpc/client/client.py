@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from a2a_grpc.client.origins import Origins
 from a2a_grpc.client.polling import follow
 from a2a_grpc.client.resuming import resuming
 from a2a_grpc.client.retries import Retries
-from a2a_grpc.client.states import TERMINAL
+from a2a_grpc.client.states import INTERRUPTED, TERMINAL, state_in, task_id_in
 from a2a_grpc.client.transports import transport_for
 from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
 from a2a_grpc.client.transports.base import Numbered, R, Transport
@@ -40,6 +40,8 @@ from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 # The heartbeats of this project's service come every 15 s: two of them may be late.
 _IDLE_SECONDS: Final = 40.0
+# A call that breaks after so long was under way: what has cut it is about to do so again.
+_HELD_SECONDS: Final = 1.0
 
 Events = AsyncGenerator[a2a_pb2.StreamResponse, None]
 NumberedEvents = AsyncGenerator[Numbered, None]
@@ -195,11 +197,13 @@ class A2AClient:
     ) -> a2a_pb2.SendMessageResponse:
         """Send a message and get the task or the message that answers it (specification 3.1.1).
 
-        Waits until the task ends or waits for the caller, unless the request says `return_immediately`.
+        Waits until the task ends or waits for the caller, unless the request says `return_immediately`. A connection
+        that breaks after it was held for a while, as proxies do it, is not tried in the same way again: where the agent
+        numbers its events, the rest is awaited by a stream.
         """
-        response = await self._unary(
-            "SendMessage", request, a2a_pb2.SendMessageResponse, timeout, retries=self._retries(timeout)
-        )
+        request = _copy(request)
+        async with _time_limit(timeout):
+            response = await self._answer_to(request, timeout)
         if response.WhichOneof("payload") is None:
             raise InvalidAgentResponseError("The agent answered a message with neither a task nor a message.")
         return response
@@ -351,27 +355,10 @@ class A2AClient:
     def _retries(self, timeout: float | None = None) -> Retries:
         return Retries(self._patience, self._closed, timeout)
 
-    async def _unary(
-        self,
-        method: str,
-        request: Message,
-        response_type: type[R],
-        timeout: float | None,
-        *,
-        retries: Retries | None = None,
-    ) -> R:
+    async def _unary(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         request = _copy(request)
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        return await self._unary_once(method, request, response_type, timeout)
-                    except (UnavailableError, ResourceExhaustedError) as error:
-                        if retries is None or not await retries.pause(error):
-                            raise
-                        self._look_elsewhere(retries)
-        except TimeoutError as error:
-            raise _too_late(timeout) from error
+        async with _time_limit(timeout):
+            return await self._unary_once(method, request, response_type, timeout)
 
     async def _unary_once(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         failures: list[NotConnectedError] = []
@@ -397,6 +384,43 @@ class A2AClient:
             except NotConnectedError as error:
                 failures.append(error)
         raise _unreachable(failures)
+
+    async def _answer_to(
+        self, request: a2a_pb2.SendMessageRequest, timeout: float | None
+    ) -> a2a_pb2.SendMessageResponse:
+        retries = self._retries(timeout)
+        streams = self._streams and not request.configuration.return_immediately
+        while True:
+            began = self._loop.time()
+            try:
+                return await self._unary_once("SendMessage", request, a2a_pb2.SendMessageResponse, timeout)
+            except (UnavailableError, ResourceExhaustedError) as error:
+                was_held = type(error) is UnavailableError and self._loop.time() - began >= _HELD_SECONDS
+                if not await retries.pause(error):
+                    raise
+            self._look_elsewhere(retries)
+            if streams and was_held:
+                try:
+                    return await self._end_of(request)
+                except UnsupportedOperationError:
+                    streams = False  # an agent without a card, of which that was not known
+
+    async def _end_of(self, request: a2a_pb2.SendMessageRequest) -> a2a_pb2.SendMessageResponse:
+        """What a message comes to, by its stream."""
+        task_id, first = "", True
+        async with aclosing(self._send_and_stream(request)) as events:
+            async for _, event in events:
+                if event.HasField("message"):
+                    return a2a_pb2.SendMessageResponse(message=event.message)
+                task_id = task_id_in(event) or task_id
+                if not first and state_in(event) in INTERRUPTED:
+                    break
+                first = False
+        history = request.configuration.history_length if request.configuration.HasField("history_length") else None
+        task = await self._unary_once(
+            "GetTask", a2a_pb2.GetTaskRequest(id=task_id, history_length=history), a2a_pb2.Task, timeout=None
+        )
+        return a2a_pb2.SendMessageResponse(task=task)
 
     def _look_elsewhere(self, retries: Retries) -> None:
         """Go on to the next interface where the present one was tried again in vain: it may be about to stop."""
@@ -499,6 +523,16 @@ async def _within(events: Events, timeout: float) -> Events:
             if event is None:
                 return
             yield event
+
+
+@asynccontextmanager
+async def _time_limit(timeout: float | None) -> AsyncGenerator[None, None]:
+    """Ends the block after so many seconds, with DeadlineExceededError."""
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError as error:
+        raise _too_late(timeout) from error
 
 
 def _too_late(timeout: float | None) -> DeadlineExceededError:
