@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from a2a_grpc.client.cli.failures import EXITS
-from a2a_grpc.command import COMMANDS
+from a2a_grpc.command import COMMANDS, main
 from tests.docs.documents import ROOT, blocks, table
 from tests.support.replica import Replica
 
@@ -63,7 +64,7 @@ def demo() -> Iterator[Replica]:
         yield service
 
 
-def fits(printed: list[str], expected: list[str]) -> bool:
+def fits(lines: list[str], expected: list[str]) -> bool:
     """Whether this is what the page shows; … stands for anything in a line, and alone for any lines."""
     pattern = "".join(
         r"(?:.*\n)*"
@@ -71,29 +72,35 @@ def fits(printed: list[str], expected: list[str]) -> bool:
         else ".*".join(map(re.escape, line.split("…"))) + (".*" if line.endswith("…") else "") + r"\n"
         for line in expected
     )
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
 
 
-async def test_the_examples(demo: Replica, tmp_path: Path) -> None:
+async def printed(command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a command of the page prints: results, then what is for people."""
+    if command.startswith("a2a-grpc ") and "|" not in command:
+        await asyncio.to_thread(main, shlex.split(command)[1:])
+        out, err = capsys.readouterr()
+    else:
+        process = await asyncio.create_subprocess_exec(
+            *(shutil.which("bash") or "bash", "-c", command), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        out, err = (text.decode() for text in await asyncio.wait_for(process.communicate(), 30))
+    return [*out.splitlines(), *err.splitlines()]
+
+
+async def test_the_examples(
+    demo: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In one go, since a later one lists the task of an earlier one. Errors are part of what is shown."""
     assert len(EXAMPLES) == 10
-    env = {name: value for name, value in os.environ.items() if not name.startswith("A2A")}
-    env |= {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    shell = shutil.which("bash") or "bash"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
     address = demo.http_url.removeprefix("http://")
     for command, expected in EXAMPLES:
-        process = await asyncio.create_subprocess_exec(
-            *(shell, "-c", command.replace("localhost:8080", address)),
-            cwd=tmp_path,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        out, _ = await asyncio.wait_for(process.communicate(), 30)
-        printed = out.decode().replace(address, "localhost:8080").splitlines()
-        notices = [line for line in printed if line.startswith("a2a-grpc: ")]
-        printed = [line for line in printed if line not in notices] + notices  # the two streams come in any order
-        assert fits(printed, expected), f"{command}\n" + "\n".join(printed)
+        lines = await printed(command.replace("localhost:8080", address), tmp_path, capsys)
+        shown = [line.replace(address, "localhost:8080") for line in lines]
+        assert fits(shown, expected), f"{command}\n" + "\n".join(shown)
 
 
 def test_what_fits() -> None:

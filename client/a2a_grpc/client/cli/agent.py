@@ -111,12 +111,18 @@ async def registry(run: Invocation) -> Registry:
     args = run.args
     if args.registry is None:
         raise CommandError(USAGE, "A registry is needed: --registry URL, or A2ACLI_REGISTRY.")
-    headers = {}
+    shown: list[Credentials] = []
     if args.registry_bearer:
-        headers["authorization"] = f"Bearer {args.registry_bearer}"
+        shown.append(BearerToken(args.registry_bearer))
     if args.registry_api_key:
-        headers["x-api-key"] = args.registry_api_key
-    return await Registry.connect(args.registry, headers=headers, ca_file=args.ca_file, certificate=_certificate(run))
+        shown.append(ApiKey(args.registry_api_key))
+    return await Registry.connect(
+        args.registry,
+        credentials=shown,
+        ca_file=args.ca_file,
+        allow_origins=args.allow_origin,
+        certificate=_certificate(run),
+    )
 
 
 def agent_of(run: Invocation) -> str:

@@ -42,7 +42,7 @@ def build(settings: Settings) -> ArgumentParser:
         description="Print which agents there are: at the addresses that are named, or else in a registry.",
     )
     parser.add_argument("refs", metavar="REF", nargs="*", help="an agent: its host, its URL, or the file of its card")
-    names = ("timeout", "client-cert", "client-key", "ca-file", "insecure")
+    names = ("timeout", "client-cert", "client-key", "allow-origin", "ca-file", "insecure")
     options.add(parser, (*options.OUTPUT, *options.REGISTRY, *names), settings)
     group = parser.add_argument_group("what a registry is asked for")
     group.add_argument("--text", default="", metavar="WORDS", help="words in the name, the description or the skills")

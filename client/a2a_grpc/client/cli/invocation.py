@@ -153,9 +153,10 @@ def run(build: Build, argv: Sequence[str]) -> int:
 
     The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
-    as_json = _wants_json(argv)
+    form = _output(argv) or environment("output")
     try:
         settings = load(_named_file(argv))
+        form = form or (found.text if (found := settings.get("output")) else None)
         parser = build(settings)
         try:
             args = parser.parse_intermixed_args(argv) if _intermixed(parser) else parser.parse_args(argv)
@@ -163,7 +164,7 @@ def run(build: Build, argv: Sequence[str]) -> int:
             return int(leaving.code or 0)
         options.resolve(args, settings)
     except CommandError as error:
-        return _report(failure_of(error), as_json=as_json)
+        return _report(failure_of(error), as_json=form == "json")
     invocation = Invocation(args, settings, printer_for(args, sys.stdout, lines=getattr(args, "stream", False)))
     for warning in settings.warnings:
         invocation.say(warning)
@@ -225,14 +226,15 @@ def _report(failure: Failure, *, as_json: bool) -> int:
     return failure.exit
 
 
-def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether JSON is asked for, on a command line that is perhaps wrong."""
+def _output(argv: Sequence[str]) -> str | None:
+    """The form of output that a command line asks for, which is perhaps wrong otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("-o", "--output", default=environment("output"))
+    parser.add_argument("-o", "--output")
     try:
-        return bool(parser.parse_known_args(argv)[0].output == "json")
+        found: str | None = parser.parse_known_args(argv)[0].output
     except (argparse.ArgumentError, SystemExit):
-        return False
+        return None
+    return found
 
 
 def _named_file(argv: Sequence[str]) -> Path | None:
