@@ -282,7 +282,7 @@ def _fault(error: ValidationError) -> Fault:
 def _problem(keyword: str, value: Any, instance: Any) -> str:
     match keyword:
         case "None":
-            return "is not allowed there"
+            return "has something that is never allowed"
         case "type":
             return f"is not of type {' or '.join([value] if isinstance(value, str) else value)}"
         case "required":
