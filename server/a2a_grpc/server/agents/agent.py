@@ -111,6 +111,8 @@ class Agent:
         Skills with `scopes` are added to it for those who may see them. None, also of the function: the public card
         with these skills, or where the agent has none, nothing.
         """
+        self.checks_media_types = True
+        """Whether parts that the card does not name are refused; else the functions see them, too."""
         self.skills: dict[str, Skill] = {}
         self._card_schemas: dict[str, list[JsonSchema]] = {}
         self._answers = _answers(answers)

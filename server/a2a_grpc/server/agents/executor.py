@@ -38,6 +38,8 @@ def from_executor(executor: AgentExecutor, card: a2a_pb2.AgentCard, *, attempts:
         raise ValueError("the card needs at least one skill (4.4.1)")
     agent = Agent(name=card.name, description=card.description, version=card.version)
     agent.card.CopyFrom(card)
+    # a2a-sdk does not look at them, and cards that were written for it say things such as "text".
+    agent.checks_media_types = False
 
     async def run(turn: Turn) -> None:
         begun = turn.attempt > 1 or bool(turn.history)
