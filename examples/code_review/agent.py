@@ -28,9 +28,24 @@ _TYPESCRIPT: Final = {
     r"[^=!]==[^=]": "=== compares without conversion",
 }
 
+FINDINGS: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["findings"],
+    "properties": {
+        "findings": {
+            "type": "array",
+            "items": {"type": "object", "required": ["line", "advice"], "properties": {"line": {"minimum": 1}}},
+        }
+    },
+}
+
 
 @agent.skill(
-    id="review-python", name="Review Python", description="Reviews Python code.", tags=["code-review", "python"]
+    id="review-python",
+    name="Review Python",
+    description="Reviews Python code.",
+    tags=["code-review", "python"],
+    artifacts={"findings": FINDINGS},
 )
 async def review_python(turn: Turn) -> None:
     await review(turn, python)
@@ -41,6 +56,7 @@ async def review_python(turn: Turn) -> None:
     name="Review TypeScript",
     description="Reviews TypeScript code.",
     tags=["code-review", "typescript"],
+    artifacts={"findings": FINDINGS},
 )
 async def review_typescript(turn: Turn) -> None:
     await review(turn, typescript)

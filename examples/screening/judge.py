@@ -15,9 +15,20 @@ agent = Agent(
 )
 # Nobody reads in no time.
 SECONDS = float(os.environ.get("JUDGE_SECONDS", "0.5"))
+SCORE = {
+    "type": "object",
+    "required": ["name", "score", "missing"],
+    "properties": {"score": {"type": "number", "minimum": 0, "maximum": 10}},
+}
 
 
-@agent.skill(id="judge", name="Judge", description="Scores candidates from 0 to 10.", tags=["hiring"])
+@agent.skill(
+    id="judge",
+    name="Judge",
+    description="Scores candidates from 0 to 10.",
+    tags=["hiring"],
+    artifacts={"scores": SCORE},
+)
 async def judge(turn: Turn) -> None:
     if not turn.data:
         raise Reject("Send the post and the candidates as data.")

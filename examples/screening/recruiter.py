@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from a2a_grpc.client import (
+    A2AError,
     ArtifactChunk,
     Completed,
     RemoteAgent,
@@ -37,6 +38,8 @@ async def find(turn: Turn) -> None:
             result = await judged(turn, judge, {"post": POSTS[post], "candidates": candidates})
     except UnavailableError as error:
         raise Retry("The judge is away; this is tried again.", after=5) from error
+    except A2AError as error:
+        raise Fail(f"The judge cannot be asked: {error.message}") from error
     if not isinstance(result, Completed):
         raise Fail(f"The judge gave no scores ({result.finish_reason}): {result.text}")
     ranking = sorted(result.data, key=lambda one: one["score"], reverse=True)

@@ -33,6 +33,9 @@ agent_card = AgentCard(
 )
 """As a tutorial has it: the interface is that of the server which the tutorial starts."""
 
+_schemas = agent_card.capabilities.extensions.add(uri="urn:a2a-grpc:extension:artifact-schemas:v1")
+_schemas.params.update({"all": {"score": {"type": "number", "maximum": 100}}})
+
 
 class HelloWorld(AgentExecutor):
     """One message, and no task."""
@@ -164,6 +167,23 @@ class Broken(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
 
 
+class Scores(AgentExecutor):
+    """Writes a number, and has words of its own for whatever goes wrong, as many executors do."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        part = Part()
+        part.data.number_value = float(context.get_user_input().split()[1])
+        try:
+            await updater.add_artifact([part], name="score")
+        except Exception as error:  # noqa: BLE001 - as it is written in the wild
+            await updater.failed(updater.new_agent_message([new_text_part(f"Oops: {error!r}")]))
+        else:
+            await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
 class Dispatch(AgentExecutor):
     """All of them behind one executor: the first word of a task's first message says which."""
 
@@ -177,6 +197,7 @@ class Dispatch(AgentExecutor):
             "chunks": Chunks(),
             "recover": Recovering(),
             "broken": Broken(),
+            "score": Scores(),
         }
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:

@@ -5,8 +5,10 @@ Names such as a2acli_cli_001 are the requirement identifiers of the a2a-cli spec
 
 import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,13 @@ OURS = (
     ("task", "list"),
     ("task", "cancel"),
     ("task", "subscribe"),
+    ("task", "download"),
+    ("task", "push-config", "create"),
+    ("auth", "login"),
+    ("chat",),
+    ("discover",),
     ("config", "show"),
+    ("completion",),
 )
 
 
@@ -121,6 +129,33 @@ def test_a_service_parameter_that_no_binding_carries_is_refused_without_its_valu
     done = run("task", "list", "-a", "http://x", "--svc-param", f"grpc-x{value}:s3cret")
     assert done.code == 2
     assert "s3cret" not in done.err
+
+
+def test_a2acli_cli_002_completion(run: Run, tmp_path: Path) -> None:
+    def completed(*words: str) -> list[str]:
+        """What bash offers for the last word."""
+        line = " ".join(f"'{word}'" for word in ("a2a-grpc", *words))
+        asked = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _a2a_grpc"
+        shown = "printf '%s\\n' \"${COMPREPLY[@]}\""
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            [bash, "-euc", f"{asked}; {shown}"], capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    bash = shutil.which("bash") or "/bin/bash"
+    script = tmp_path / "script"
+    script.write_text(run("completion", "bash").out)
+    assert set(completed("")) == {*COMMANDS, "help"}
+    assert completed("ta") == ["task", "tasks"]
+    assert set(completed("task", "")) == {"cancel", "download", "get", "list", "push-config", "subscribe", "--help"}
+    assert completed("task", "get", "--hist") == ["--history"]
+    assert completed("task", "--debug", "push-config", "cr") == ["create"]
+    assert completed("config", "") == ["show"]
+    assert "--async" in completed("send", "hello", "--a")
+    assert completed("completion", "") == ["bash", "zsh"]
+    assert run("completion", "zsh").out.endswith(script.read_text())
+    assert "compinit" in run("completion", "zsh").out
+    assert run("completion", "tcsh").code == 2
 
 
 def test_help_loads_neither_side() -> None:

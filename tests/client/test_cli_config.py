@@ -110,5 +110,23 @@ def test_settings_without_a_meaning_are_told(run: Run, home: Path, monkeypatch: 
     assert run("task", "get", "-a", "http://127.0.0.1:1", "x").code == 3
 
 
+def test_a2acli_out_004_a_configured_form_of_output_is_that_of_errors_too(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def form(*argv: str) -> str:
+        done = run("task", "get", *argv)
+        assert done.code == 2
+        assert (done.out == "") != (done.err == "")
+        return "json" if done.out else "text"
+
+    assert form() == "text"
+    write(home / GLOBAL, "A2ACLI_OUTPUT=json\n")
+    assert form() == form("-a", "x", "t", "--bogus") == "json"
+    assert form("-o", "text") == "text"
+    monkeypatch.setenv("A2ACLI_OUTPUT", "text")
+    assert form() == "text"
+    assert form("--output=json") == "json"
+
+
 def test_every_option_but_the_stream_may_be_set_from_outside() -> None:
     assert {name for name, option in OPTIONS.items() if not option.configurable} == {"stream"}

@@ -35,6 +35,7 @@ from a2a_grpc.client import (
     UnavailableError,
     message,
 )
+from a2a_grpc.client.credentials import Surroundings, Wanted
 from a2a_grpc.client.credentials.endpoint import token_in
 from a2a_grpc.client.interfaces import BINDINGS, GRPC
 from a2a_grpc.pb import a2a_pb2
@@ -335,6 +336,17 @@ async def test_one_object_brings_one_token_to_many_clients(auth: Authorization) 
         async with trusting_agent(auth, GRPC, credentials) as (client, _):
             await client.get_task(GET)
     assert auth.asked == [{"grant_type": "client_credentials", "scope": "admin"}]
+
+
+async def test_another_agent_does_not_get_a_token_by_naming_somebody_elses_server(auth: Authorization) -> None:
+    """One object for two agents: the token of the first is not for the second, whose card names the same server."""
+    credentials = ClientCredentials("machine", SECRET)
+    wanted = Wanted("login", oauth(auth))
+    own = Surroundings(1.0, None, lambda url: url == auth.token_url)
+    assert (await credentials.access(wanted, own)).headers
+    with pytest.raises(CredentialsError, match="not on its own host"):
+        await credentials.access(wanted, Surroundings(1.0, None, lambda _: False))
+    assert len(auth.given) == 1
 
 
 @pytest.mark.parametrize("renews", [True, False], ids=["refresh-token", "anew"])

@@ -336,9 +336,11 @@ class Agent:
             yield event
 
     async def send_message(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
-        [answer] = self.next("message", request.message.message_id, "")
-        if isinstance(answer, Exception):
-            await refuse(context, answer)
+        for answer in self.next("message", request.message.message_id, ""):
+            if isinstance(answer, float):
+                await asyncio.sleep(answer)
+            elif isinstance(answer, Exception):
+                await refuse(context, answer)
         return pb.SendMessageResponse(task=self.final)
 
     async def get_task(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:

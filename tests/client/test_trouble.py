@@ -29,7 +29,7 @@ from a2a_grpc.pb import a2a_pb2_grpc
 from a2a_grpc.wire.headers import A2A_VERSION
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 from tests.bindings_grpc.frames import GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, Wire
-from tests.client.peers import Relay, Request, answer_to, card, http_peer, relay, response, task
+from tests.client.peers import Relay, Request, answer_to, card, http_peer, message_event, relay, response, task
 from tests.client.test_resuming import CUT, Agent, client_of, interface, numbers, received, say, tasks_of, ticks
 from tests.support.replica import Replica
 from tests.support.waiting import wait_until
@@ -236,6 +236,40 @@ async def test_b111_messages_and_streams_survive_a_proxy_that_cuts_what_takes_lo
     assert "".join(part.text for part in answered.task.artifacts[0].parts) == numbers(16)
     assert ticks(streamed) == numbers(16)
     assert [one.id for one in await tasks_of(service, context_id)] == [answered.task.id]
+
+
+async def test_b111_a_message_that_is_cut_again_and_again_is_answered_by_its_stream(service: Replica) -> None:
+    """Each connection lives for 1.1 s, the work takes 4 s, and sending it anew would be given up after 1.5 s."""
+
+    async def over(binding: str) -> None:
+        context_id = uuid.uuid4().hex
+        async with through_relay(service, binding, patience=1.5) as (client, between):
+            between.lifetime = 1.1
+            between.reset()
+            request = say("tick 40 100", context_id=context_id)
+            request.configuration.history_length = 0
+            answered = (await client.send_message(request)).task
+        assert answered.status.state == COMPLETED and not answered.history
+        assert "".join(part.text for part in answered.artifacts[0].parts) == numbers(40)
+        assert [one.id for one in await tasks_of(service, context_id)] == [answered.id]
+
+    await asyncio.gather(*(over(binding) for binding in BINDINGS))
+
+
+async def test_b111_a_question_and_a_message_are_answers_too(binding: str) -> None:
+    """What comes by the stream after the first attempt was held for a second and cut."""
+    held: list[float | UnavailableError] = [1.0, CUT]
+    asked, question = pb.StreamResponse(task=task(pb.TASK_STATE_WORKING)), pb.TASK_STATE_AUTH_REQUIRED
+    stop = pb.StreamResponse(
+        status_update=pb.TaskStatusUpdateEvent(task_id="t1", context_id="c1", status=pb.TaskStatus(state=question))
+    )
+    agent = Agent(held, [(1, asked), (2, stop), 30.0])
+    async with client_of(agent, binding) as client, asyncio.timeout(10):
+        assert (await client.send_message(SEND)).task == agent.final
+    assert [method for method, _, _ in agent.calls] == ["message", "send"]
+    agent = Agent(held, [(0, message_event("hi"))])
+    async with client_of(agent, binding) as client:
+        assert (await client.send_message(SEND)).message.parts[0].text == "hi"
 
 
 @OVER_HTTP

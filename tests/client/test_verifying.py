@@ -176,16 +176,15 @@ async def test_the_command_checks_a_card_in_a_file(
     keys, card = tmp_path / "keys", tmp_path / "card.json"
     keys.write_text(json.dumps(OLD.jwks()))
 
-    async def run(*argv: str) -> int:
-        return await asyncio.to_thread(cli.card, [*argv, "--json"])
+    async def run(agent: str, *argv: str) -> int:
+        return await asyncio.to_thread(card_command, ["get", "-a", agent, "-o", "json", *argv])
 
     assert await run(peer.url) == 0
     printed = capsys.readouterr().out
     card.write_text(printed)
-    assert await run(str(card), "--signed-by", str(keys)) == 0
+    assert await run(str(card), "--signed", "--keys", str(keys)) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(printed)
     card.write_text(printed.replace(json.loads(printed)["name"], "Somebody else"))
-    assert await run(str(card), "--signed-by", str(keys)) == 1
-    assert await run(str(tmp_path / "none")) == 1
-    said = capsys.readouterr()
-    assert said.out == "" and "cannot be trusted" in said.err and "none' is no agent" in said.err
+    assert await run(str(card), "--signed", "--keys", str(keys)) == 1
+    [error] = json.loads(capsys.readouterr().out).values()
+    assert error["code"] == "A2ACLI_ERR_CARD_INVALID" and "does not belong to this content" in error["message"]

@@ -185,5 +185,9 @@ async def test_the_card_of_the_reviewer_says_what_it_needs(service: Replica) -> 
         assert [skill.id for skill in client.card.skills] == ["review-python", "review-typescript"]
         schemes = {scheme.WhichOneof("scheme") for scheme in client.card.security_schemes.values()}
         assert schemes == {"http_auth_security_scheme"}
+        declared = [
+            one.params for one in client.card.capabilities.extensions if one.uri.endswith("artifact-schemas:v1")
+        ]
+        assert len(declared) == 1 and set(declared[0].fields) == {"review-python", "review-typescript"}
         with pytest.raises(UnauthenticatedError):
             await client.send_message(pb.SendMessageRequest(message=message("x = 1")))

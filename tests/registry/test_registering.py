@@ -410,6 +410,24 @@ async def test_health_of_the_registry_itself(pair: Registries) -> None:
             assert (await health.Check(HealthCheckRequest(service=service))).status == HealthCheckResponse.SERVING
 
 
+async def test_limits_on_callers_count_whichever_replica_is_asked() -> None:
+    with registries(A2A_LIMIT_CALLER_RATES="read=0.01:3,change=0.01:1", A2A_REGISTRY_CHECK_INTERVAL="0") as limited:
+        async with (
+            connected(limited.urls[0], "bob") as bob,
+            connected(limited.urls[1], "bob") as again,
+            connected(limited.urls[1]) as stranger,
+        ):
+            made = await bob.register(card(), public=True)
+            await bob.get(made.id)
+            await again.find()
+            await bob.get(made.id)
+            for call in (again.get(made.id), bob.find(), again.register(card())):
+                with pytest.raises(ResourceExhaustedError, match="limit") as refused:
+                    await call
+                assert refused.value.retry_after
+            assert (await stranger.find()).id == made.id, "another caller has a limit of its own"
+
+
 def test_a_registry_stops_when_it_is_told_to() -> None:
     with registries() as pair:
         for replica in pair.replicas:

@@ -43,6 +43,7 @@ class Replica:
     """`a2a-grpc serve` in a process of its own, on ports of its own on 127.0.0.1."""
 
     def __init__(self, *, agent: str | None, redis_url: str | None, env: Mapping[str, str]) -> None:
+        """`agent` is what follows `serve`: MODULE:ATTR, or options and their values."""
         self._home = Path(tempfile.mkdtemp(prefix="a2a-test-replica-"))
         self._log_path = leaks.log_file("replica")
         grpc_port, http_port = free_ports(2)
@@ -69,7 +70,7 @@ class Replica:
 
     def command(self) -> list[str]:
         """What is run; other commands of the server overwrite it."""
-        return [sys.executable, "-m", "a2a_grpc.server", "serve", *([self._agent] if self._agent else [])]
+        return [sys.executable, "-m", "a2a_grpc.server", "serve", *(self._agent or "").split()]
 
     @property
     def pid(self) -> int:

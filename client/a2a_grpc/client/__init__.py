@@ -44,6 +44,7 @@ from a2a_grpc.client.results import (
     TaskUpdate,
     Update,
 )
+from a2a_grpc.client.schemas import ArtifactSchemas
 from a2a_grpc.client.session import Session
 from a2a_grpc.client.transports.observed import ObservedCall, Observer
 from a2a_grpc.wire.errors import (
@@ -82,6 +83,7 @@ __all__ = [
     "AbortedError",
     "ApiKey",
     "ArtifactChunk",
+    "ArtifactSchemas",
     "AuthRequired",
     "BearerToken",
     "Canceled",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,8 @@ from a2a_grpc.client.origins import Origins
 from a2a_grpc.client.polling import follow
 from a2a_grpc.client.resuming import resuming
 from a2a_grpc.client.retries import Retries
-from a2a_grpc.client.states import TERMINAL
+from a2a_grpc.client.schemas import ArtifactSchemas
+from a2a_grpc.client.states import INTERRUPTED, TERMINAL, state_in, task_id_in
 from a2a_grpc.client.transports import transport_for
 from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
 from a2a_grpc.client.transports.base import Numbered, R, Transport
@@ -40,6 +41,8 @@ from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 
 # The heartbeats of this project's service come every 15 s: two of them may be late.
 _IDLE_SECONDS: Final = 40.0
+# A call that breaks after so long was under way: what has cut it is about to do so again.
+_HELD_SECONDS: Final = 1.0
 
 Events = AsyncGenerator[a2a_pb2.StreamResponse, None]
 NumberedEvents = AsyncGenerator[Numbered, None]
@@ -68,8 +71,9 @@ class A2AClient:
     (`A2A_DEDUPE_TTL=0`) needs `patience=0`.
     """
 
-    def __init__(self, found: Found, options: Options, *, patience: float) -> None:
+    def __init__(self, found: Found, options: Options, *, patience: float, check_artifacts: bool = False) -> None:
         """For `connect`."""
+        self._schemas = ArtifactSchemas(found.card) if check_artifacts and found.card is not None else None
         self._interfaces = found.interfaces
         self._options = options
         self._card = found.card
@@ -100,6 +104,7 @@ class A2AClient:
         idle_timeout: float | None = None,
         verify: bool = True,
         observer: Observer | None = None,
+        check_artifacts: bool = False,
     ) -> Self:
         """Find the agent and connect to the first of its interfaces that speaks version 1.0 over one of `bindings`.
 
@@ -125,7 +130,9 @@ class A2AClient:
         which are those that number their events by their card, and for no limit with others. `patience` is how long a
         message or a stream is tried again without any news before its failure is raised; 0 raises it at once. `ca_file`
         holds the PEM certificates to trust instead of the public ones; without `verify` any certificate is taken, also
-        that of an attacker (over gRPC: any that has not expired). An `observer` is told of each call.
+        that of an attacker (over gRPC: any that has not expired). An `observer` is told of each call. With
+        `check_artifacts` an artifact that does not match the schema in the card is an InvalidAgentResponseError
+        (`ArtifactSchemas`).
 
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
         met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
@@ -167,7 +174,8 @@ class A2AClient:
         )
         if idle_timeout is None and found.card is not None and _numbers_events(found.card):
             idle_timeout = _IDLE_SECONDS
-        client = cls(found, replace(options, idle_timeout=idle_timeout), patience=patience)
+        options = replace(options, idle_timeout=idle_timeout)
+        client = cls(found, options, patience=patience, check_artifacts=check_artifacts)
         try:
             await client._open()
         except BaseException:
@@ -195,13 +203,16 @@ class A2AClient:
     ) -> a2a_pb2.SendMessageResponse:
         """Send a message and get the task or the message that answers it (specification 3.1.1).
 
-        Waits until the task ends or waits for the caller, unless the request says `return_immediately`.
+        Waits until the task ends or waits for the caller, unless the request says `return_immediately`. A connection
+        that breaks after it was held for a while, as proxies do it, is not tried in the same way again: where the agent
+        numbers its events, the rest is awaited by a stream.
         """
-        response = await self._unary(
-            "SendMessage", request, a2a_pb2.SendMessageResponse, timeout, retries=self._retries(timeout)
-        )
+        request = _copy(request)
+        async with _time_limit(timeout):
+            response = await self._answer_to(request, timeout)
         if response.WhichOneof("payload") is None:
             raise InvalidAgentResponseError("The agent answered a message with neither a task nor a message.")
+        self._check(response.task)
         return response
 
     def send_streaming_message(self, request: a2a_pb2.SendMessageRequest, *, timeout: float | None = None) -> Events:
@@ -216,13 +227,17 @@ class A2AClient:
 
     async def get_task(self, request: a2a_pb2.GetTaskRequest, *, timeout: float | None = None) -> a2a_pb2.Task:
         """A task as it is now (3.1.3)."""
-        return await self._unary("GetTask", request, a2a_pb2.Task, timeout)
+        return self._check(await self._unary("GetTask", request, a2a_pb2.Task, timeout))
 
     async def list_tasks(
         self, request: a2a_pb2.ListTasksRequest | None = None, *, timeout: float | None = None
     ) -> a2a_pb2.ListTasksResponse:
         """A page of the caller's tasks, those that changed last first (3.1.4)."""
-        return await self._unary("ListTasks", request or a2a_pb2.ListTasksRequest(), a2a_pb2.ListTasksResponse, timeout)
+        request = request or a2a_pb2.ListTasksRequest()
+        page = await self._unary("ListTasks", request, a2a_pb2.ListTasksResponse, timeout)
+        for task in page.tasks:
+            self._check(task)
+        return page
 
     async def list_all_tasks(
         self, request: a2a_pb2.ListTasksRequest | None = None, *, timeout: float | None = None
@@ -239,7 +254,7 @@ class A2AClient:
 
     async def cancel_task(self, request: a2a_pb2.CancelTaskRequest, *, timeout: float | None = None) -> a2a_pb2.Task:
         """Cancel a task (3.1.5). Raises TaskNotCancelableError if it has ended."""
-        return await self._unary("CancelTask", request, a2a_pb2.Task, timeout)
+        return self._check(await self._unary("CancelTask", request, a2a_pb2.Task, timeout))
 
     def subscribe_to_task(self, request: a2a_pb2.SubscribeToTaskRequest, *, timeout: float | None = None) -> Events:
         """A task as it is, then what happens to it, until it ends (3.1.6). Otherwise as `send_streaming_message`.
@@ -251,14 +266,14 @@ class A2AClient:
 
     def sending(self, request: a2a_pb2.SendMessageRequest) -> NumberedEvents:
         """What `send_streaming_message` gives, with the numbers of the events (0 where the agent gives none)."""
-        return self._send_and_stream(request) if self._streams else self._send_and_poll(request)
+        return self._checked(self._send_and_stream(request) if self._streams else self._send_and_poll(request))
 
     def following(self, task_id: str, after: int = 0) -> NumberedEvents:
         """What `subscribe_to_task` gives, with the numbers of the events.
 
         With the number of an event, `after`, it begins with the task as it stood then, where the agent still knows.
         """
-        return self._subscribe(task_id, after) if self._streams else self._poll(task_id)
+        return self._checked(self._subscribe(task_id, after) if self._streams else self._poll(task_id))
 
     async def create_task_push_notification_config(
         self, request: a2a_pb2.TaskPushNotificationConfig, *, timeout: float | None = None
@@ -348,30 +363,21 @@ class A2AClient:
                 failures.append(error)
         raise _unreachable(failures)
 
+    def _check(self, task: a2a_pb2.Task) -> a2a_pb2.Task:
+        if self._schemas is not None:
+            self._schemas.check_task(task)
+        return task
+
+    def _checked(self, events: NumberedEvents) -> NumberedEvents:
+        return self._schemas.checked(events) if self._schemas else events
+
     def _retries(self, timeout: float | None = None) -> Retries:
         return Retries(self._patience, self._closed, timeout)
 
-    async def _unary(
-        self,
-        method: str,
-        request: Message,
-        response_type: type[R],
-        timeout: float | None,
-        *,
-        retries: Retries | None = None,
-    ) -> R:
+    async def _unary(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         request = _copy(request)
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        return await self._unary_once(method, request, response_type, timeout)
-                    except (UnavailableError, ResourceExhaustedError) as error:
-                        if retries is None or not await retries.pause(error):
-                            raise
-                        self._look_elsewhere(retries)
-        except TimeoutError as error:
-            raise _too_late(timeout) from error
+        async with _time_limit(timeout):
+            return await self._unary_once(method, request, response_type, timeout)
 
     async def _unary_once(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         failures: list[NotConnectedError] = []
@@ -397,6 +403,43 @@ class A2AClient:
             except NotConnectedError as error:
                 failures.append(error)
         raise _unreachable(failures)
+
+    async def _answer_to(
+        self, request: a2a_pb2.SendMessageRequest, timeout: float | None
+    ) -> a2a_pb2.SendMessageResponse:
+        retries = self._retries(timeout)
+        streams = self._streams and not request.configuration.return_immediately
+        while True:
+            began = self._loop.time()
+            try:
+                return await self._unary_once("SendMessage", request, a2a_pb2.SendMessageResponse, timeout)
+            except (UnavailableError, ResourceExhaustedError) as error:
+                was_held = type(error) is UnavailableError and self._loop.time() - began >= _HELD_SECONDS
+                if not await retries.pause(error):
+                    raise
+            self._look_elsewhere(retries)
+            if streams and was_held:
+                try:
+                    return await self._end_of(request)
+                except UnsupportedOperationError:
+                    streams = False  # an agent without a card, of which that was not known
+
+    async def _end_of(self, request: a2a_pb2.SendMessageRequest) -> a2a_pb2.SendMessageResponse:
+        """What a message comes to, by its stream."""
+        task_id, first = "", True
+        async with aclosing(self._send_and_stream(request)) as events:
+            async for _, event in events:
+                if event.HasField("message"):
+                    return a2a_pb2.SendMessageResponse(message=event.message)
+                task_id = task_id_in(event) or task_id
+                if not first and state_in(event) in INTERRUPTED:
+                    break
+                first = False
+        history = request.configuration.history_length if request.configuration.HasField("history_length") else None
+        task = await self._unary_once(
+            "GetTask", a2a_pb2.GetTaskRequest(id=task_id, history_length=history), a2a_pb2.Task, timeout=None
+        )
+        return a2a_pb2.SendMessageResponse(task=task)
 
     def _look_elsewhere(self, retries: Retries) -> None:
         """Go on to the next interface where the present one was tried again in vain: it may be about to stop."""
@@ -499,6 +542,16 @@ async def _within(events: Events, timeout: float) -> Events:
             if event is None:
                 return
             yield event
+
+
+@asynccontextmanager
+async def _time_limit(timeout: float | None) -> AsyncGenerator[None, None]:
+    """Ends the block after so many seconds, with DeadlineExceededError."""
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError as error:
+        raise _too_late(timeout) from error
 
 
 def _too_late(timeout: float | None) -> DeadlineExceededError:

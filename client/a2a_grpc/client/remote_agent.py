@@ -57,8 +57,12 @@ class RemoteAgent:
         idle_timeout: float | None = None,
         verify: bool = True,
         observer: Observer | None = None,
+        check_artifacts: bool = True,
     ) -> Self:
-        """Find the agent and connect to it: all arguments, and the errors, are those of `A2AClient.connect`."""
+        """Find the agent and connect to it: all arguments, and the errors, are those of `A2AClient.connect`.
+
+        But for `check_artifacts`, which is on.
+        """
         client = await A2AClient.connect(
             target,
             headers=headers,
@@ -74,6 +78,7 @@ class RemoteAgent:
             idle_timeout=idle_timeout,
             verify=verify,
             observer=observer,
+            check_artifacts=check_artifacts,
         )
         return cls(client, patience=patience)
 

@@ -34,7 +34,9 @@ COMMANDS: Final = {
     "send": Command(f"{_CLIENT}.send", "send", "send a message and print the answer"),
     "task": Command(f"{_CLIENT}.task", "task", "get, list, cancel and follow your tasks"),
     "discover": Command(f"{_CLIENT}.discover", "discover", "print which agents there are"),
+    "auth": Command(f"{_CLIENT}.auth", "auth", "sign in to an agent, and out again"),
     "chat": Command(f"{_CLIENT}.chat.command", "chat", "talk with an agent"),
+    "completion": Command("a2a_grpc.command", "completion", "print a script for the completion of a shell"),
     "tasks": Command(_ADMIN, "tasks", "for operators: the tasks of all callers"),
     "dead-letters": Command(_ADMIN, "dead_letters", "for operators: turns that were given up"),
     "replicas": Command(_ADMIN, "replicas", "for operators: the replicas that share the store"),
@@ -72,6 +74,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: Command, arguments: Sequence[str]) -> int:
     function: Callable[[Sequence[str]], int] = getattr(_load(command.module), command.function)
     return function(arguments)
+
+
+def completion(argv: Sequence[str]) -> int:
+    """`a2a-grpc completion SHELL`."""
+    from a2a_grpc.client.cli.completion import completion as complete  # noqa: PLC0415 - see _load
+
+    found = {**COMMANDS, "config show": _CONFIG_SHOW}
+    ours = {name: command.module if command.module.startswith(f"{_CLIENT}.") else "" for name, command in found.items()}
+    return complete(argv, ours)
 
 
 def _load(name: str) -> ModuleType:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from a2a_grpc.client.card import CardResolver, read_card
+from a2a_grpc.client.card import CardResolver, card_url, read_card
 from a2a_grpc.client.cli.failures import CARD_NOT_FOUND, USAGE, CommandError
 from a2a_grpc.client.cli.invocation import Invocation
+from a2a_grpc.client.cli.tokens import kept
 from a2a_grpc.client.cli.wirelog import WireLog
 from a2a_grpc.client.client import A2AClient
 from a2a_grpc.client.credentials import ApiKey, BearerToken, ClientCertificate, Credentials
@@ -96,17 +97,32 @@ async def resolved(run: Invocation) -> str | Path | a2a_pb2.AgentCard:
     return agent.card
 
 
+def agent_key(run: Invocation) -> str:
+    """The agent that the arguments name, in the one way that tokens are kept by."""
+    said = agent_of(run)
+    target = said if said.startswith(REGISTERED) else reference(said)
+    if isinstance(target, Path):
+        return str(target.resolve())
+    return card_url(target) if is_web(target) else target
+
+
 async def registry(run: Invocation) -> Registry:
     """The registry that the arguments name; the caller closes it. It is not shown what is for agents."""
     args = run.args
     if args.registry is None:
         raise CommandError(USAGE, "A registry is needed: --registry URL, or A2ACLI_REGISTRY.")
-    headers = {}
+    shown: list[Credentials] = []
     if args.registry_bearer:
-        headers["authorization"] = f"Bearer {args.registry_bearer}"
+        shown.append(BearerToken(args.registry_bearer))
     if args.registry_api_key:
-        headers["x-api-key"] = args.registry_api_key
-    return await Registry.connect(args.registry, headers=headers, ca_file=args.ca_file, certificate=_certificate(run))
+        shown.append(ApiKey(args.registry_api_key))
+    return await Registry.connect(
+        args.registry,
+        credentials=shown,
+        ca_file=args.ca_file,
+        allow_origins=args.allow_origin,
+        certificate=_certificate(run),
+    )
 
 
 def agent_of(run: Invocation) -> str:
@@ -131,6 +147,8 @@ def credentials(run: Invocation) -> list[Credentials]:
     found: list[Credentials] = []
     if args.bearer:
         found.append(BearerToken(args.bearer))
+    elif (signed_in := kept(agent_key(run), args.client_secret or "")) is not None:
+        found.append(signed_in)
     if args.api_key:
         found.append(ApiKey(args.api_key))
     if files := _certificate(run):

@@ -25,10 +25,10 @@ from a2a_grpc.wire.errors import UnsupportedOperationError, excerpt
 
 def card(argv: Sequence[str]) -> int:
     """Do something with agent cards. Returns the exit code."""
-    return run(_parser, argv)
+    return run(build, argv)
 
 
-def _parser(settings: Settings) -> ArgumentParser:
+def build(settings: Settings) -> ArgumentParser:
     parser = Parser(prog="a2a-grpc card", description="Look at agent cards.")
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
     summary = "print what an agent says about itself"

@@ -10,14 +10,15 @@ from a2a_grpc.client.cli.options import OPTIONS, Option
 from a2a_grpc.client.cli.output import write_json
 from a2a_grpc.client.cli.settings import Settings
 from a2a_grpc.client.cli.text import TextPrinter
+from a2a_grpc.client.cli.tokens import entries
 
 
 def show(argv: Sequence[str]) -> int:
     """Print the settings in effect. Returns the exit code."""
-    return run(_parser, argv)
+    return run(build, argv)
 
 
-def _parser(settings: Settings) -> ArgumentParser:
+def build(settings: Settings) -> ArgumentParser:
     parser = Parser(
         prog="a2a-grpc config show",
         description="Print the settings of the commands that call agents, and where each comes from, secrets hidden.",
@@ -32,11 +33,16 @@ async def _show(run: Invocation) -> int:
     rows = {name: _row(run, OPTIONS[name]) for name in run.args.options}
     for name in run.settings.unknown(iter((*OPTIONS, "config"))):
         run.say(f"{name} is no setting")
+    signed_in = entries()
     if isinstance(run.printer, TextPrinter):
         for name, (value, source) in rows.items():
             run.printer.field(name, f"{value} ({source})")
+        for entry in signed_in:
+            run.printer.field("signed-in", f"{entry.agent} ({entry.file})")
     else:
-        write_json({name: {"value": v, "source": s} for name, (v, s) in rows.items()}, run.out)
+        found: dict[str, Any] = {name: {"value": value, "source": source} for name, (value, source) in rows.items()}
+        found["signed-in"] = [{"value": entry.agent, "source": str(entry.file)} for entry in signed_in]
+        write_json(found, run.out)
     return 0
 
 

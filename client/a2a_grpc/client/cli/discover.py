@@ -33,16 +33,16 @@ class _Found:
 
 def discover(argv: Sequence[str]) -> int:
     """Print the agents that are found. Returns the exit code."""
-    return run(_parser, argv)
+    return run(build, argv)
 
 
-def _parser(settings: Settings) -> ArgumentParser:
+def build(settings: Settings) -> ArgumentParser:
     parser = Parser(
         prog="a2a-grpc discover",
         description="Print which agents there are: at the addresses that are named, or else in a registry.",
     )
     parser.add_argument("refs", metavar="REF", nargs="*", help="an agent: its host, its URL, or the file of its card")
-    names = ("timeout", "client-cert", "client-key", "ca-file", "insecure")
+    names = ("timeout", "client-cert", "client-key", "allow-origin", "ca-file", "insecure")
     options.add(parser, (*options.OUTPUT, *options.REGISTRY, *names), settings)
     group = parser.add_argument_group("what a registry is asked for")
     group.add_argument("--text", default="", metavar="WORDS", help="words in the name, the description or the skills")
@@ -52,9 +52,23 @@ def _parser(settings: Settings) -> ArgumentParser:
     group.add_argument("--binding", default="", metavar="BINDING", help="agents with this binding, such as GRPC")
     group.add_argument("--input-mode", default="", metavar="TYPE", help="agents that take this media type")
     group.add_argument("--output-mode", default="", metavar="TYPE", help="agents that give this media type")
-    group.add_argument("--capability", action="append", default=[], choices=get_args(Capability), help="repeatable")
-    group.add_argument("--health", choices=get_args(Health), help="agents that the registry could reach, or not")
-    group.add_argument("--signature", choices=get_args(Signature), help="agents whose card is signed, or not")
+    group.add_argument(
+        "--capability",
+        action="append",
+        default=[],
+        choices=get_args(Capability),
+        metavar="NAME",
+        help=f"agents with this capability: {', '.join(get_args(Capability))}; repeatable",
+    )
+    group.add_argument(
+        "--health", choices=get_args(Health), metavar="STATE", help=f"agents that are {', '.join(get_args(Health))}"
+    )
+    group.add_argument(
+        "--signature",
+        choices=get_args(Signature),
+        metavar="STATE",
+        help=f"agents whose card is {', '.join(get_args(Signature))}",
+    )
     group.add_argument("--limit", type=options.count, metavar="N", help="at most so many (default: all)")
     parser.set_defaults(action=_discover)
     return parser

@@ -13,8 +13,9 @@ from typing import Any, Final, NoReturn, TextIO
 
 from a2a_grpc.client.cli import options
 from a2a_grpc.client.cli.failures import INTERNAL, INTERRUPTED, USAGE, CommandError, Failure, failure_of
+from a2a_grpc.client.cli.options import OPTIONS
 from a2a_grpc.client.cli.output import Printer, printer_for, write_json
-from a2a_grpc.client.cli.settings import Settings, environment, load
+from a2a_grpc.client.cli.settings import SECRET_OPTIONS, Settings, environment, load
 from a2a_grpc.client.printing import plain
 from a2a_grpc.client.states import INTERRUPTED as WAITING
 from a2a_grpc.client.states import TERMINAL
@@ -127,20 +128,20 @@ class Invocation:
         self.seen = Seen()
 
     def has_credentials(self) -> bool:
-        """Whether the agent is shown any."""
-        names = ("bearer", "api_key", "client_cert", "registry_bearer", "registry_api_key")
-        return any(getattr(self.args, name, None) for name in names)
+        """Whether somebody is shown any; what a service parameter is for is not known here."""
+        names = ({*SECRET_OPTIONS} - {"svc-param"} | {"client-cert"}) & {*self.args.options}
+        return any(getattr(self.args, OPTIONS[name].dest) for name in names)
 
     def streaming_printer(self) -> Printer:
         """The form of output that the arguments ask for, for events as they come."""
         return printer_for(self.args, sys.stdout, lines=True)
 
     def _secrets(self) -> list[str]:
-        given = [
-            getattr(self.args, name, None) for name in ("bearer", "api_key", "registry_bearer", "registry_api_key")
-        ]
-        given += [value for _, value in getattr(self.args, "svc_param", None) or []]
-        return sorted((one for one in given if one and len(one) >= _MIN_SECRET), key=len, reverse=True)
+        given: list[str] = []
+        for name in self.args.options:
+            value = getattr(self.args, OPTIONS[name].dest) if name in SECRET_OPTIONS else None
+            given += [one for _, one in value] if isinstance(value, list) else [value or ""]
+        return sorted((one for one in given if len(one) >= _MIN_SECRET), key=len, reverse=True)
 
 
 Action = Callable[[Invocation], Coroutine[Any, Any, int] | int]
@@ -152,9 +153,10 @@ def run(build: Build, argv: Sequence[str]) -> int:
 
     The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
-    as_json = _wants_json(argv)
+    form = _output(argv) or environment("output")
     try:
         settings = load(_named_file(argv))
+        form = form or (found.text if (found := settings.get("output")) else None)
         parser = build(settings)
         try:
             args = parser.parse_intermixed_args(argv) if _intermixed(parser) else parser.parse_args(argv)
@@ -162,7 +164,7 @@ def run(build: Build, argv: Sequence[str]) -> int:
             return int(leaving.code or 0)
         options.resolve(args, settings)
     except CommandError as error:
-        return _report(failure_of(error), as_json=as_json)
+        return _report(failure_of(error), as_json=form == "json")
     invocation = Invocation(args, settings, printer_for(args, sys.stdout, lines=getattr(args, "stream", False)))
     for warning in settings.warnings:
         invocation.say(warning)
@@ -224,14 +226,15 @@ def _report(failure: Failure, *, as_json: bool) -> int:
     return failure.exit
 
 
-def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether JSON is asked for, on a command line that is perhaps wrong."""
+def _output(argv: Sequence[str]) -> str | None:
+    """The form of output that a command line asks for, which is perhaps wrong otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("-o", "--output", default=environment("output"))
+    parser.add_argument("-o", "--output")
     try:
-        return bool(parser.parse_known_args(argv)[0].output == "json")
+        found: str | None = parser.parse_known_args(argv)[0].output
     except (argparse.ArgumentError, SystemExit):
-        return False
+        return None
+    return found
 
 
 def _named_file(argv: Sequence[str]) -> Path | None:

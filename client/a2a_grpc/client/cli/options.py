@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from a2a_grpc.client.cli.failures import USAGE, CommandError
-from a2a_grpc.client.cli.settings import Settings, Value, variable
+from a2a_grpc.client.cli.settings import SECRET_OPTIONS, Settings, Value, variable
 from a2a_grpc.client.interfaces import BINDINGS
 from a2a_grpc.client.options import parameters
 from a2a_grpc.client.shell import seconds
@@ -110,7 +110,6 @@ class Option:
     """How the default is put into words where its value does not say it."""
     short: str | None = None
     repeatable: bool = False
-    secret: bool = False
     configurable: bool = True
     """Whether the environment and files may set it."""
 
@@ -118,6 +117,11 @@ class Option:
     def dest(self) -> str:
         """Its name in a Namespace."""
         return self.name.replace("-", "_")
+
+    @property
+    def secret(self) -> bool:
+        """Whether nobody may see its value."""
+        return self.name in SECRET_OPTIONS
 
     @property
     def switch(self) -> bool:
@@ -142,14 +146,12 @@ _ALL: Final = (
     Option(
         name="registry-bearer",
         metavar="TOKEN",
-        secret=True,
         help="a bearer token for the registry; see --bearer",
         shown="none",
     ),
     Option(
         name="registry-api-key",
         metavar="KEY",
-        secret=True,
         help="an API key for the registry; see --api-key",
         shown="none",
     ),
@@ -221,17 +223,28 @@ _ALL: Final = (
     Option(
         name="bearer",
         metavar="TOKEN",
-        secret=True,
         help="a bearer token; on the command line other users may see it, so prefer the variable",
         shown="none",
     ),
     Option(
         name="api-key",
         metavar="KEY",
-        secret=True,
         help="an API key; on the command line other users may see it, so prefer the variable",
         shown="none",
     ),
+    Option(
+        name="client-id",
+        metavar="ID",
+        help="the client as which the authorization server knows this program",
+        shown="none",
+    ),
+    Option(
+        name="client-secret",
+        metavar="SECRET",
+        help="the secret of --client-id, where it has one; prefer the variable, as for --bearer",
+        shown="none",
+    ),
+    Option(name="scope", metavar="SCOPE", repeatable=True, help="a scope of the token; repeatable", shown="the card's"),
     Option(name="client-cert", metavar="FILE", read=Path, help="the certificate (PEM) for mutual TLS", shown="none"),
     Option(
         name="client-key",
@@ -245,7 +258,6 @@ _ALL: Final = (
         metavar="KEY:VALUE",
         read=service_parameter,
         repeatable=True,
-        secret=True,
         help="a service parameter, sent as a header or as gRPC metadata; repeatable",
         shown="none",
     ),
@@ -300,6 +312,7 @@ AGENT: Final = (
     "a2a-version",
     "bearer",
     "api-key",
+    "client-secret",
     "client-cert",
     "client-key",
     "svc-param",

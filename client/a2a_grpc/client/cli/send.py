@@ -16,10 +16,10 @@ from a2a_grpc.pb import a2a_pb2
 
 def send(argv: Sequence[str]) -> int:
     """Send a message and print the answer. Returns the exit code."""
-    return run(_parser, argv)
+    return run(build, argv)
 
 
-def _parser(settings: Settings) -> ArgumentParser:
+def build(settings: Settings) -> ArgumentParser:
     parser = Parser(prog="a2a-grpc send", description="Send a message to an agent and print what it answers.")
     parser.add_argument("words", metavar="TEXT", nargs="*", help="what to say; - reads it from stdin")
     parts.add(parser)

@@ -17,7 +17,9 @@ PREFIX: Final = "A2ACLI_"
 GLOBAL_FILE: Final = Path(".config/a2a-cli/.env")
 """In the home of the user, where every implementation of the specification looks."""
 
-_SECRETS: Final = {PREFIX + name for name in ("BEARER", "API_KEY", "SVC_PARAM", "REGISTRY_BEARER", "REGISTRY_API_KEY")}
+SECRET_OPTIONS: Final = ("bearer", "api-key", "client-secret", "svc-param", "registry-bearer", "registry-api-key")
+"""Options whose values nobody may see."""
+
 _MAX_BYTES: Final = 64 * 1024
 
 
@@ -102,7 +104,7 @@ def _read(file: Path, warnings: list[str], *, trusted: bool) -> dict[str, str]:
     if not trusted and (status.st_uid not in (os.getuid(), 0) or status.st_mode & stat.S_IWOTH):
         warnings.append(f"{file} belongs to somebody else, or others may write it: it is not used (--config names it)")
         return {}
-    if _SECRETS & found.keys() and status.st_mode & 0o077:
+    if found.keys() & set(map(variable, SECRET_OPTIONS)) and status.st_mode & 0o077:
         warnings.append(f"{file} holds credentials and others may read it: chmod 600 it")
     return found
 

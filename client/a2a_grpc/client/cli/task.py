@@ -16,10 +16,10 @@ from a2a_grpc.wire.errors import excerpt
 
 def task(argv: Sequence[str]) -> int:
     """Do something with tasks. Returns the exit code."""
-    return run(_parser, argv)
+    return run(build, argv)
 
 
-def _parser(settings: Settings) -> ArgumentParser:
+def build(settings: Settings) -> ArgumentParser:
     parser = Parser(prog="a2a-grpc task", description="Look at tasks, follow and cancel them.")
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
     add = partial(_added, actions, settings)

@@ -78,7 +78,8 @@ class OAuth(Credentials):
 
     def _token(self, wanted: Wanted | None, around: Surroundings) -> "_OneToken":
         scopes = self._scopes or (wanted.scopes if wanted else ())
-        where = self._endpoints.token if self._endpoints else _address(wanted, self.flow)
+        # Also where there is a token already: the card of another agent may name a server that is not its own.
+        where = self._endpoints.token if self._endpoints else _trusted(_address(_given(wanted), self.flow), around)
         found = self._tokens.get((where, scopes))
         if found is None:
 
@@ -91,7 +92,7 @@ class OAuth(Credentials):
     async def _fetch(
         self, wanted: Wanted | None, scopes: tuple[str, ...], around: Surroundings, old: Token | None
     ) -> Token:
-        endpoints = self._endpoints or await _endpoints(wanted, self.flow, around)
+        endpoints = self._endpoints or await _endpoints(_given(wanted), self.flow, around)
         if old is not None and old.refresh:
             url = endpoints.refresh or endpoints.token
             form = {"grant_type": "refresh_token", "refresh_token": old.refresh}
@@ -214,25 +215,28 @@ class _OneToken:
         return self._token
 
 
-def _address(wanted: Wanted | None, flow: str) -> str:
-    """The address in the card that leads to the authorization server."""
+def _given(wanted: Wanted | None) -> Wanted:
+    """What the card wants. Raises CredentialsError without a card."""
     if wanted is None:
-        return ""
+        raise CredentialsError("Without a card of the agent, `token_url` has to say where tokens are.")
+    return wanted
+
+
+def _address(wanted: Wanted, flow: str) -> str:
+    """The address in the card that leads to the authorization server."""
     scheme = wanted.scheme
     if scheme.HasField("open_id_connect_security_scheme"):
         return scheme.open_id_connect_security_scheme.open_id_connect_url
     return str(getattr(scheme.oauth2_security_scheme.flows, flow).token_url)
 
 
-async def _endpoints(wanted: Wanted | None, flow: str, around: Surroundings) -> Endpoints:
-    if wanted is None:
-        raise CredentialsError("Without a card of the agent, `token_url` has to say where tokens are.")
-    scheme = wanted.scheme
+async def _endpoints(wanted: Wanted, flow: str, around: Surroundings) -> Endpoints:
+    address, scheme = _trusted(_address(wanted, flow), around), wanted.scheme
     if scheme.HasField("open_id_connect_security_scheme"):
-        found = await describe(_trusted(_address(wanted, flow), around), around)
+        found = await describe(address, around)
         token, device = (str(found.get(name) or "") for name in ("token_endpoint", "device_authorization_endpoint"))
         if not token or (flow == "device_code" and not device):
-            raise CredentialsError(f"{excerpt(_address(wanted, flow))} names no endpoint for {flow}.")
+            raise CredentialsError(f"{excerpt(address)} names no endpoint for {flow}.")
         return Endpoints(check(token), device=check(device) if device else "")
     flows = getattr(scheme.oauth2_security_scheme.flows, flow)
     refresh, device = flows.refresh_url, flows.device_authorization_url if flow == "device_code" else ""

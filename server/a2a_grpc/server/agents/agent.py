@@ -5,10 +5,15 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.agents.schemas import ArtifactChecks, Compiled, compile_schemas
 from a2a_grpc.server.agents.turn import Turn
+from a2a_grpc.wire.artifact_schemas import declare_schemas, schemas_in, withdraw_schemas
+
+if TYPE_CHECKING:
+    from a2a_grpc.wire.json_schema import JsonSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,19 @@ class Skill:
     """How often a turn is begun in all where replicas are lost under it, 1: never twice; None: the service's limit."""
     scopes: frozenset[str] | None = None
     """What a caller needs to see and to use it, besides credentials; None: everybody sees it."""
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schemas of the data in its artifacts, by name."""
+    schemas: Compiled = field(default_factory=dict)
+    """The same, ready for use."""
+    card_schemas: "Mapping[str, list[JsonSchema]]" = field(default_factory=dict)
+    """Those of all skills that everybody sees."""
+
+    def checks(self, turn: Turn) -> ArtifactChecks | None:
+        """The checks of what a turn writes; None: there is nothing to check."""
+        if not self.schemas and not self.card_schemas:
+            return None
+        task = turn.task() if turn.history or turn.attempt > 1 else None
+        return ArtifactChecks(self.schemas, self.card_schemas, () if task is None else task.artifacts)
 
     def is_for(self, name: str, scopes: frozenset[str]) -> bool:
         """Whether the caller `name` ("": anonymous) sees it, and may use it."""
@@ -93,7 +111,10 @@ class Agent:
         Skills with `scopes` are added to it for those who may see them. None, also of the function: the public card
         with these skills, or where the agent has none, nothing.
         """
+        self.checks_media_types = True
+        """Whether parts that the card does not name are refused; else the functions see them, too."""
         self.skills: dict[str, Skill] = {}
+        self._card_schemas: dict[str, list[JsonSchema]] = {}
         self._answers = _answers(answers)
         self._attempts = _attempts(attempts)
         self._router: Router | None = None
@@ -132,6 +153,7 @@ class Agent:
         attempts: int | None = None,
         security: Sequence[Mapping[str, Sequence[str]]] = (),
         scopes: Sequence[str] | None = None,
+        artifacts: Mapping[str, Any] | None = None,
     ) -> Callable[[SkillFunction], SkillFunction]:
         """Declare the decorated async function as the skill `id`; `timeout` in seconds limits one turn.
 
@@ -141,8 +163,11 @@ class Agent:
         `[{"bearer": ["publish"]}]` (4.5). With `scopes` the skill is not in the public card, but in the extended one of
         callers who have all of these; `[]` means everybody with credentials. Nobody else can use it.
 
-        Raises: ValueError for an id that is taken or not described, or attempts below 1; TypeError for a function that
-        is not async.
+        `artifacts` are JSON Schemas (2020-12) of the data in its artifacts, by the name of the artifact. Callers read
+        them in the card, and what does not match is not written. A card from a file has them itself.
+
+        Raises: ValueError for an id that is taken or not described, attempts below 1, or a schema that cannot be used;
+        TypeError for a function that is not async.
         """
 
         def declare(function: SkillFunction) -> SkillFunction:
@@ -169,8 +194,17 @@ class Agent:
                 entry = described.security_requirements.add()
                 for scheme, wanted in alternative.items():
                     entry.schemes[scheme].list.extend(wanted)
+            in_card = schemas_in(self.card).get(id, {})
+            if artifacts and in_card:
+                raise ValueError(f"skill {id!r}: its card has schemas of artifacts already")
+            schemas = artifacts or in_card
+            compiled = compile_schemas(id, schemas)
             if scopes is not None:
                 described = self._hide(described)
+            elif schemas:
+                declare_schemas(self.card, id, schemas)
+                for artifact, schema in compiled.items():
+                    self._card_schemas.setdefault(artifact, []).append(schema)
             skill = Skill(
                 card=described,
                 run=function,
@@ -178,6 +212,9 @@ class Agent:
                 timeout=timeout,
                 attempts=self._attempts if attempts is None else _attempts(attempts),
                 scopes=None if scopes is None else frozenset(scopes),
+                artifacts=schemas,
+                schemas=compiled,
+                card_schemas=self._card_schemas,
             )
             if skill.attempts == 1 and skill.answers is not Answers.TASK:
                 raise ValueError(
@@ -212,6 +249,7 @@ class Agent:
         kept = a2a_pb2.AgentSkill()
         kept.CopyFrom(described)
         self.card.skills.remove(described)
+        withdraw_schemas(self.card, kept.id)
         self.card.capabilities.extended_agent_card = True
         return kept
 

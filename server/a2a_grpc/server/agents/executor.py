@@ -19,6 +19,7 @@ from a2a_grpc.server.agents.agent import Agent, Answers
 from a2a_grpc.server.agents.card_file import load_card
 from a2a_grpc.server.agents.ends import Fail
 from a2a_grpc.server.agents.loading import load_module
+from a2a_grpc.server.agents.schemas import ArtifactMismatchError
 from a2a_grpc.server.agents.turn import Turn
 from a2a_grpc.server.core import states
 
@@ -37,6 +38,8 @@ def from_executor(executor: AgentExecutor, card: a2a_pb2.AgentCard, *, attempts:
         raise ValueError("the card needs at least one skill (4.4.1)")
     agent = Agent(name=card.name, description=card.description, version=card.version)
     agent.card.CopyFrom(card)
+    # a2a-sdk does not look at them, and cards that were written for it say things such as "text".
+    agent.checks_media_types = False
 
     async def run(turn: Turn) -> None:
         begun = turn.attempt > 1 or bool(turn.history)
@@ -46,6 +49,9 @@ def from_executor(executor: AgentExecutor, card: a2a_pb2.AgentCard, *, attempts:
         except A2AError as error:
             # What a2a-sdk would have answered the call with.
             raise Fail(str(error)) from error
+        finally:
+            # Many executors say themselves that they failed, in their own words, whatever was raised to them.
+            queue.check()
 
     async def cancel(turn: Turn) -> None:
         await turn.flush()
@@ -143,12 +149,26 @@ class _Events(EventQueue):
         self._has_task = has_task
         """The executor knows that there is a task, or has said so."""
         self._ended = False
+        self._refused: ArtifactMismatchError | None = None
+
+    def check(self) -> None:
+        """Raises: ArtifactMismatchError where an artifact was refused."""
+        if self._refused is not None:
+            raise self._refused
 
     async def enqueue_event(self, event: Any) -> None:
         """Write an event. Raises: TurnOverError where the turn was interrupted; ValueError for what is no event."""
         if self._ended:
             log.warning("task %s: what comes after the end is left out", self._turn.task_id)
             return
+        self.check()
+        try:
+            await self._write(event)
+        except ArtifactMismatchError as error:
+            self._refused = error
+            raise
+
+    async def _write(self, event: Any) -> None:
         match event:
             case a2a_pb2.Message():
                 await self._turn.reply(event)

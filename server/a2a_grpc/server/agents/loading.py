@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from a2a_grpc.server.agents.agent import Agent
+from a2a_grpc.wire.artifact_schemas import schemas_in
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -29,6 +30,11 @@ def load_agent(reference: str) -> Agent:
     missing = [skill.id for skill in agent.card.skills if skill.id not in agent.skills]
     if missing:
         raise ValueError(f"{reference!r}: the card describes {', '.join(missing)}, but no function does it")
+    unknown = [id_ for id_ in schemas_in(agent.card) if id_ not in agent.skills]
+    if unknown:
+        raise ValueError(
+            f"{reference!r}: the card has schemas of artifacts for {', '.join(unknown)}, which is no skill"
+        )
     return agent
 
 

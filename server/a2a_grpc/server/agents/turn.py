@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents.ends import TurnOverError
+from a2a_grpc.server.agents.schemas import ArtifactChecks
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
@@ -65,7 +66,9 @@ class Inbox:
 
     async def get(self) -> a2a_pb2.Message:
         """The next message; waits for one."""
-        return await self._turn.sink.next_message()
+        message = await self._turn.sink.next_message()
+        self._turn.goes_on()
+        return message
 
     async def __aiter__(self) -> AsyncIterator[a2a_pb2.Message]:
         while True:
@@ -76,7 +79,8 @@ class Turn:
     """One run of the agent on one message, and the only way in which it answers.
 
     Every method that writes raises `TurnOverError` once the turn has ended, and ValueError for content that no caller
-    could read: none at all, data that nests too deep, a number that is not finite. Events are stored in the order they
+    could read: none at all, data that nests too deep, a number that is not finite. Data that does not match its schema
+    is an ArtifactMismatchError, which is a ValueError, too. Events are stored in the order they
     were written; a writing method returns as soon as there is room for more, `flush` waits until all is stored.
     """
 
@@ -115,6 +119,21 @@ class Turn:
         """What `checkpoint` last stored for this task, or None."""
         self._current = current
         self._begun: set[str] = set()
+        self.checks: ArtifactChecks | None = None
+        """Set by the engine where the data of artifacts has schemas."""
+        self._state: a2a_pb2.TaskState = states.WORKING
+
+    def goes_on(self) -> None:
+        """Called when the answer to a question has come: the task does not wait any more."""
+        self._state = states.WORKING
+
+    def returned(self) -> None:
+        """Called by the engine when the function has returned.
+
+        Raises: ArtifactMismatchError where that completes the task, and an artifact lacks what its schema wants.
+        """
+        if self.checks is not None and self._state not in states.SETTLED:
+            self.checks.complete()
 
     def end(self) -> None:
         """Called by the engine when the function has ended."""
@@ -266,7 +285,10 @@ class Turn:
 
     async def reply(self, words: Words) -> None:
         """Answer with a message instead of a task (3.1.1); on a task that exists it completes it with these words."""
+        if self.checks is not None:
+            self.checks.complete()
         await self.sink.reply(self.say(words))
+        self._state = states.COMPLETED
 
     async def flush(self) -> None:
         """Wait until everything written is stored."""
@@ -305,23 +327,25 @@ class Turn:
 
     async def _status(self, state: a2a_pb2.TaskState, words: Words | None, metadata: Struct | None = None) -> None:
         message = None if words is None else self.say(words)
+        if self.checks is not None and state == states.COMPLETED:
+            self.checks.complete()
         await self.sink.emit(status_changed(self.task_id, self.context_id, state, now_ms(), message, metadata))
+        self._state = state
 
     async def _artifact(
         self, artifact: a2a_pb2.Artifact, *, append: bool, last: bool, metadata: Struct | None = None
     ) -> None:
-        await self.sink.emit(
-            a2a_pb2.StreamResponse(
-                artifact_update=a2a_pb2.TaskArtifactUpdateEvent(
-                    task_id=self.task_id,
-                    context_id=self.context_id,
-                    artifact=artifact,
-                    append=append,
-                    last_chunk=last,
-                    metadata=metadata,
-                )
-            )
+        update = a2a_pb2.TaskArtifactUpdateEvent(
+            task_id=self.task_id,
+            context_id=self.context_id,
+            artifact=artifact,
+            append=append,
+            last_chunk=last,
+            metadata=metadata,
         )
+        if self.checks is not None:
+            self.checks.take(update)
+        await self.sink.emit(a2a_pb2.StreamResponse(artifact_update=update))
 
 
 def _parts(

@@ -22,7 +22,7 @@ from a2a_grpc.server.calls.validation import INLINE_WEBHOOK, MISSING, Validator
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
-from a2a_grpc.server.hosting.limiter import Limiter
+from a2a_grpc.server.hosting.limiter import Limited, Limiter
 from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
@@ -328,7 +328,7 @@ class Limits(Step):
         self._limiter = limiter
 
     async def enter(self, current: Current) -> None:
-        hosted = current.hosted
+        hosted = self.whose(current)
         if not hosted.limited:
             return
         call, principal, streaming = current.call, current.principal, current.streaming
@@ -337,6 +337,10 @@ class Limits(Step):
         await self._limiter.enter(
             current.ticket, hosted, call.method, current.request, principal, call.peer, scope, streaming=streaming
         )
+
+    def whose(self, current: Current) -> Limited:
+        """Whose limits count for the call."""
+        return current.hosted
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if current.ticket is not None:

@@ -10,6 +10,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents.agent import Agent, Reader
 from a2a_grpc.server.card.signing import UNSIGNED, CardSigner
 from a2a_grpc.server.card.validation import validate
+from a2a_grpc.wire.artifact_schemas import declare_schemas
 from a2a_grpc.wire.errors import InternalError
 
 log = logging.getLogger(__name__)
@@ -87,9 +88,10 @@ class ExtendedCards:
             card = self._complete(source)
             card.capabilities.CopyFrom(self._public.capabilities)
         there = {skill.id for skill in card.skills}
-        card.skills.extend(
-            skill.card
-            for skill in self._hidden
-            if skill.is_for(reader.name, reader.scopes) and skill.card.id not in there
-        )
+        for skill in self._hidden:
+            if skill.is_for(reader.name, reader.scopes):
+                if skill.card.id not in there:
+                    card.skills.append(skill.card)
+                if skill.artifacts:
+                    declare_schemas(card, skill.card.id, skill.artifacts)
         return card

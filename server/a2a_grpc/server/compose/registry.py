@@ -12,19 +12,23 @@ from a2a_grpc.server.bindings.upstream.registry import registry_caller
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.pipeline import Pipeline
 from a2a_grpc.server.calls.validation import Validator
+from a2a_grpc.server.compose.hosts import limits_of
+from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
+from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.push.destinations import Destinations
 from a2a_grpc.server.registry.announcing import Announcement, Announcer
 from a2a_grpc.server.registry.fetching import CardFetcher
 from a2a_grpc.server.registry.health import Checker
 from a2a_grpc.server.registry.operations import RegistryOperations, Terms
-from a2a_grpc.server.registry.steps import CHAIN, RequestValidation
+from a2a_grpc.server.registry.steps import CHAIN, CallLimits, RegistryLimits, RequestValidation
 from a2a_grpc.server.registry.watch import watch_store
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.store.opening import open_nodes
-from a2a_grpc.server.store.registrations import Registrations
+from a2a_grpc.server.store.quotas import Quotas
+from a2a_grpc.server.store.registrations import OneShard, Registrations
 from a2a_grpc.wire.keys import PublicKey, read_key_set
 
 
@@ -61,6 +65,8 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
 
     terms = Terms(max_card_bytes=registry.max_card_bytes, per_owner=registry.max_per_owner, open=gate.open)
     validator = Validator(max_nesting=settings.limits.max_nesting, max_id_length=settings.limits.max_id_length)
+    quotas = Quotas(OneShard(f"{settings.process.replica}-{ids.new_id()[:8]}", nodes.calls))
+    limits = RegistryLimits(limits_of(settings))
     pipeline = Pipeline(
         RegistryOperations(registrations, fetcher(), destinations, keys, terms),
         (
@@ -69,12 +75,15 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
             steps.Audit(),
             steps.Errors(),
             steps.Deadline(),
-            steps.Authentication(OneGate(gate), Attempts(None, settings.quotas.failed_authentication)),
+            steps.Authentication(OneGate(gate), Attempts(quotas, settings.quotas.failed_authentication)),
+            CallLimits(Limiter(quotas), limits),
             RequestValidation(validator, settings.limits.max_message_bytes),
         ),
         CHAIN,
     )
     background = [watch_store(registrations, readiness)]
+    if limits.limited:
+        background.append(quotas.renew_forever())
     if registry.check_interval:
         checker = Checker(
             registrations,

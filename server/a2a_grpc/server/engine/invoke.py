@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Fail, Reject, Retry, Skill, Turn, TurnOverError
+from a2a_grpc.server.agents import ArtifactMismatchError, Fail, Reject, Retry, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import states
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,13 @@ async def invoke(skill: Skill, turn: Turn) -> End:
     Only a cancellation from outside leaves this as an exception. SystemExit must not: in a task it would end the
     whole process with everything else that runs in it.
     """
+    turn.checks = skill.checks(turn)
     try:
         await skill.run(turn)
+        turn.returned()
+    except ArtifactMismatchError as error:
+        log.error("task %s: what the agent wrote is refused: %s", turn.task_id, error.cause)
+        return End(states.FAILED, str(error))
     except Reject as reject:
         return End(states.REJECTED, str(reject) or None)
     except Fail as fail:

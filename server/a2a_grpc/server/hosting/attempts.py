@@ -25,8 +25,8 @@ class Attempts:
     more before it knows what others have seen.
     """
 
-    def __init__(self, quotas: Quotas | None, rate: Rate | None) -> None:
-        """`rate` of bad credentials for one network address; None sets no limit. Without `quotas` nothing is shared."""
+    def __init__(self, quotas: Quotas, rate: Rate | None) -> None:
+        """`rate` of bad credentials for one network address; None sets no limit."""
         self._quotas = quotas
         self._rate = rate
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -54,17 +54,13 @@ class Attempts:
             return
         network = network_of(peer)
         self._note(network, self._tokens(network, self._rate) - 1)
-        if self._quotas is None:
-            return
-        telling = asyncio.get_running_loop().create_task(
-            self._tell(network, self._rate, self._quotas), name="failed-authentication"
-        )
+        telling = asyncio.get_running_loop().create_task(self._tell(network, self._rate), name="failed-authentication")
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
-    async def _tell(self, network: str, rate: Rate, quotas: Quotas) -> None:
+    async def _tell(self, network: str, rate: Rate) -> None:
         try:
-            wait = await quotas.spend("", Bucket(("", "peer", network), _WHAT, rate))
+            wait = await self._quotas.spend("", Bucket(("", "peer", network), _WHAT, rate))
         except StoreUnavailableError:
             LIMITS_UNCHECKED.add()
             return

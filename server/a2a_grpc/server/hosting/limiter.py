@@ -3,14 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.auth.principal import Principal
-from a2a_grpc.server.hosting.hosts import Hosted
-from a2a_grpc.server.hosting.limits import Quota, group_of
+from a2a_grpc.server.hosting.limits import HostLimits, Quota, group_of
 from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.quotas import Quotas, Refused, Room, Ticket
@@ -27,6 +26,22 @@ _PAUSE: Final = 1.0
 """Seconds for which nobody is counted after the store did not answer: no call is to wait for that every time."""
 
 
+class Limited(Protocol):
+    """Whose limits count: an agent that is hosted, or a service beside agents."""
+
+    @property
+    def tenant(self) -> str:
+        """What is counted together, by its name."""
+
+    @property
+    def limits(self) -> HostLimits:
+        """The limits."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether there are any."""
+
+
 class Limiter:
     """Counts calls in the store. While the store is away they are let in: what they want of it says so itself."""
 
@@ -34,12 +49,12 @@ class Limiter:
         self._quotas = quotas
         self._away_until = 0.0
 
-    def ticket(self, hosted: Hosted, principal: Principal, peer: str, *, streaming: bool) -> Ticket:
+    def ticket(self, hosted: Limited, principal: Principal, peer: str, *, streaming: bool) -> Ticket:
         """What a call will hold. `peer` is its network address, by which callers without a name are told apart."""
         return self._quotas.ticket(hosted.tenant, [*_rooms(hosted, _caller(principal, peer), streaming=streaming)])
 
     async def enter(
-        self, ticket: Ticket, hosted: Hosted, method: str, request: Message | None, principal: Principal, peer: str,
+        self, ticket: Ticket, hosted: Limited, method: str, request: Message | None, principal: Principal, peer: str,
         scope: Scope, *, streaming: bool,
     ) -> None:  # fmt: skip
         """Let a call in. Raises: QuotaExceededError."""
@@ -69,7 +84,7 @@ class Limiter:
         """The call is over."""
         self._quotas.leave(ticket)
 
-    def _refused(self, hosted: Hosted, refused: Refused) -> QuotaExceededError:
+    def _refused(self, hosted: Limited, refused: Refused) -> QuotaExceededError:
         by = refused.by
         whose = "tenant" if len(by.whose) == 1 else "caller"
         if isinstance(by, Bucket):
@@ -78,7 +93,7 @@ class Limiter:
         limit = f"{by.places} {'open streams' if by.what == 'streams' else 'calls in progress'}"
         return self._refusal(hosted, whose, by.what, limit, _A_PLACE)
 
-    def _refusal(self, hosted: Hosted, whose: str, what: str, limit: str, retry_after: float) -> QuotaExceededError:
+    def _refusal(self, hosted: Limited, whose: str, what: str, limit: str, retry_after: float) -> QuotaExceededError:
         LIMITS_REACHED.add(hosted.tenant, whose, what)
         who = "You have" if whose == "caller" else "All callers together have"
         return QuotaExceededError(
@@ -92,19 +107,19 @@ def _caller(principal: Principal, peer: str) -> tuple[str, str]:
     return ("caller", principal.name) if principal.authenticated else ("peer", network_of(peer))
 
 
-def _parts(hosted: Hosted, caller: tuple[str, str]) -> Iterator[tuple[tuple[str, ...], Quota]]:
+def _parts(hosted: Limited, caller: tuple[str, str]) -> Iterator[tuple[tuple[str, ...], Quota]]:
     yield (hosted.tenant, *caller), hosted.limits.caller
     yield (hosted.tenant,), hosted.limits.tenant
 
 
-def _buckets(hosted: Hosted, caller: tuple[str, str], method: str) -> Iterator[Bucket]:
+def _buckets(hosted: Limited, caller: tuple[str, str], method: str) -> Iterator[Bucket]:
     group = group_of(method)
     for whose, quota in _parts(hosted, caller):
         if (rate := quota.rates.get(group)) is not None:
             yield Bucket(whose, group, rate)
 
 
-def _rooms(hosted: Hosted, caller: tuple[str, str], *, streaming: bool) -> Iterator[Room]:
+def _rooms(hosted: Limited, caller: tuple[str, str], *, streaming: bool) -> Iterator[Room]:
     for whose, quota in _parts(hosted, caller):
         places = quota.streams if streaming else quota.calls
         if places is not None:

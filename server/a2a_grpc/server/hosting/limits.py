@@ -26,6 +26,12 @@ _GROUP_OF: Final[dict[str, Group]] = {
     "CancelTask": "change",
     "CreateTaskPushNotificationConfig": "change",
     "DeleteTaskPushNotificationConfig": "change",
+    # Of the registry of agents.
+    "RegisterAgent": "change",
+    "RenewAgent": "change",
+    "WithdrawAgent": "change",
+    "GetAgent": "read",
+    "SearchAgents": "read",
 }
 
 

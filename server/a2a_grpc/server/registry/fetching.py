@@ -39,8 +39,8 @@ class CardFetcher:
         self._places = asyncio.Semaphore(connections)
         context = httpx.create_ssl_context()
         context.set_alpn_protocols(["http/1.1"])
-        # A card is asked for once in a while: no connection is worth being kept. The pool is not bounded: who is canceled
-        # while it waits for a connection there may leave one behind that nobody closes.
+        # A card is asked for once in a while: no connection is worth being kept. The pool is not bounded, since who is
+        # canceled while it waits for a connection there may leave one behind that nobody closes.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context, max_connections=None, max_keepalive_connections=0, network_backend=self._network
         )

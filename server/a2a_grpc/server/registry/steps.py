@@ -1,6 +1,7 @@
 """The steps around the calls of the registry: those of A2AService, without what only agents have."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.message import Message
@@ -9,6 +10,8 @@ from a2a_grpc.registry.v1 import registry_pb2 as pb
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.validation import MAX_PAGE_SIZE, Validator
+from a2a_grpc.server.hosting.limiter import Limited, Limiter
+from a2a_grpc.server.hosting.limits import HostLimits
 from a2a_grpc.wire.errors import Violation, invalid
 
 _LONGEST: Final = 256
@@ -17,11 +20,36 @@ _LIMITED: Final = ("text", "skill", "tag", "provider", "binding", "input_mode", 
 _LONGEST_TTL: Final = 10 * 365 * 86_400
 
 
+@dataclass(frozen=True, slots=True)
+class RegistryLimits:
+    """The limits of a registry (see `Limited`). Its calls are counted apart from those of agents in the same store."""
+
+    limits: HostLimits
+    tenant: str = "a2a-grpc registry"
+
+    @property
+    def limited(self) -> bool:
+        """Whether there are any."""
+        return not self.limits.unlimited
+
+
+class CallLimits(steps.Limits):
+    """Counts the call, and refuses it where its caller or the registry has reached a limit."""
+
+    def __init__(self, limiter: Limiter, limits: RegistryLimits) -> None:
+        super().__init__(limiter)
+        self._limits = limits
+
+    def whose(self, current: Current) -> Limited:  # noqa: ARG002 -- there is one
+        """See `Limits`."""
+        return self._limits
+
+
 class RequestValidation(steps.Step):
     """Refuses a request that is not well formed."""
 
     name = "validation"
-    after = ("authentication",)
+    after = ("authentication", "limits")
 
     def __init__(self, validator: Validator, max_message_bytes: int) -> None:
         self._validator = validator
@@ -52,5 +80,6 @@ CHAIN: Final[tuple[type[steps.Step], ...]] = (
     steps.Errors,
     steps.Deadline,
     steps.Authentication,
+    CallLimits,
     RequestValidation,
 )

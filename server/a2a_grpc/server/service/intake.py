@@ -123,6 +123,8 @@ def _check_scopes(skill: Skill, principal: Principal) -> None:
 
 
 def _check_media_types(message: a2a_pb2.Message, agent: Agent, skill: Skill) -> None:
+    if not agent.checks_media_types:
+        return
     modes = _modes(skill, agent)
     for at, part in enumerate(message.parts):
         media_type = _media_type(part)

@@ -58,7 +58,8 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 
 _GROUPS = (
     "`send` (SendMessage, SendStreamingMessage), `read` (GetTask, ListTasks, the extended card, reading push configs), "
-    "`follow` (SubscribeToTask) and `change` (CancelTask, writing push configs)"
+    "`follow` (SubscribeToTask) and `change` (CancelTask, writing push configs); of a registry `read` (GetAgent, "
+    "SearchAgents) and `change` (the others)"
 )
 
 

@@ -11,15 +11,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.keys import Keys
+from a2a_grpc.server.store.pipeline import Calls
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.scripts import Script
 from a2a_grpc.server.store.stock import Bucket, Stock
-from a2a_grpc.server.store.tasks import TaskStore
 
 LEASE: Final = 15.0
 """Seconds for which a place is kept for a replica that does not renew it."""
@@ -122,10 +122,25 @@ class Ticket:
     since: float = 0.0
 
 
+class Shards(Protocol):
+    """The store in which is counted."""
+
+    @property
+    def replica(self) -> str:
+        """The name of this process, and of no other, ever."""
+
+    @property
+    def pipeline(self) -> Calls:
+        """What takes the calls."""
+
+    def all_keys(self) -> Sequence[Keys]:
+        """The key names of every shard."""
+
+
 class Quotas:
     """Tokens and places for calls, in the shard of their tenant."""
 
-    def __init__(self, store: TaskStore) -> None:
+    def __init__(self, store: Shards) -> None:
         self._store = store
         self._numbers = count(1)
         self._held: set[Ticket] = set()

@@ -12,12 +12,15 @@ from typing import Final, NamedTuple
 from a2a_grpc.server.core.pages import Cursor
 from a2a_grpc.server.store import registration_keys as keys
 from a2a_grpc.server.store import scripts
+from a2a_grpc.server.store.keys import Keys
 from a2a_grpc.server.store.link import Argument
 from a2a_grpc.server.store.nodes import Nodes
+from a2a_grpc.server.store.pipeline import Calls
 from a2a_grpc.server.store.scripts import Script
 
 UNKNOWN: Final = 1
 """The state of an agent that nobody has looked for; other states are numbers that the caller gives a meaning."""
+_SHARD: Final = Keys(0)
 HISTORY: Final = 20
 """How many earlier states are kept."""
 
@@ -247,6 +250,18 @@ class Withdrawal(Enum):
     """There was none."""
     OTHER = "OTHER"
     """It is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneShard:
+    """A store without tasks, for what is counted in it (see `Shards`)."""
+
+    replica: str
+    pipeline: Calls
+
+    def all_keys(self) -> Sequence[Keys]:
+        """The key names of the only shard."""
+        return (_SHARD,)
 
 
 class Registrations:

@@ -34,10 +34,10 @@ Ctrl-C while the agent works asks what to do with the task."""
 
 def chat(argv: Sequence[str]) -> int:
     """Talk with an agent. Returns the exit code."""
-    return run(_parser, argv)
+    return run(build, argv)
 
 
-def _parser(settings: Settings) -> ArgumentParser:
+def build(settings: Settings) -> ArgumentParser:
     parser = Parser(
         prog="a2a-grpc chat",
         description="Talk with an agent: on a terminal, or through pipes, a message on each line.",
