@@ -26,6 +26,7 @@ from a2a_grpc.client import (
 )
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import ERRORS
+from a2a_grpc.wire.sequence import EVENT_SEQUENCE
 from tests.client.peers import SSE_HEAD, HttpPeer, Request, answer_to, card, data, http_peer, response, rpc, task
 
 GET = a2a_pb2.GetTaskRequest(id="t1", history_length=0)
@@ -35,7 +36,7 @@ COMPLETED = a2a_pb2.TASK_STATE_COMPLETED
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[Request], bytes]) -> AsyncIterator[tuple[A2AClient, HttpPeer]]:
+async def answering(answer: Callable[[Request], bytes], *extensions: str) -> AsyncIterator[tuple[A2AClient, HttpPeer]]:
     """A client of an agent that gives this answer over JSON-RPC, below a path and for a tenant."""
 
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -43,11 +44,11 @@ async def answering(answer: Callable[[Request], bytes]) -> AsyncIterator[tuple[A
         if b"text/event-stream" in answer(request):
             writer.close()
 
-    async with (
-        http_peer(respond) as peer,
-        await A2AClient.connect(card(("jsonrpc", "1.0.3", f"{peer.url}/agents/rpc", "acme"))) as client,
-    ):
-        yield client, peer
+    async with http_peer(respond) as peer:
+        found = card(("jsonrpc", "1.0.3", f"{peer.url}/agents/rpc", "acme"))
+        found.capabilities.extensions.extend(a2a_pb2.AgentExtension(uri=uri) for uri in extensions)
+        async with await A2AClient.connect(found) as client:
+            yield client, peer
 
 
 def error(code: int, message: str = "No.", data: object = None) -> dict[str, object]:
@@ -98,7 +99,7 @@ async def test_a_stream_asks_for_events_and_goes_on_after_the_last() -> None:
         event = a2a_pb2.StreamResponse(task=task(COMPLETED))
         return SSE_HEAD + b"id: 4\ndata: " + data(request, event) + b"\n\n"
 
-    async with answering(events) as (client, peer):
+    async with answering(events, EVENT_SEQUENCE) as (client, peer):
         seen = [event async for event in client.following("t1", 3)]
 
     assert [(event.seq, event.response.task.id) for event in seen] == [(4, "t1")]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from a2a_grpc.client.errors import CardError, CardNotFoundError
 from a2a_grpc.client.options import Options, parameters
+from a2a_grpc.client.origins import endpoint
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import (
@@ -107,10 +108,11 @@ class CardResolver:
     async def resolve(self, url: str) -> a2a_pb2.AgentCard:
         """The card of the agent at `url`, which is its base address or that of the card itself; see `card_url`.
 
-        Raises CardError when there is no usable card, its CardSignatureError for one that is not trusted,
-        NotConnectedError, UnauthenticatedError, PermissionDeniedError, ResourceExhaustedError or UnavailableError (also
-        when it does not come within 30 s).
+        Raises InvalidArgumentError for what is no address, CardError when there is no usable card, its
+        CardSignatureError for one that is not trusted, NotConnectedError, UnauthenticatedError, PermissionDeniedError,
+        ResourceExhaustedError or UnavailableError (also when it does not come within 30 s).
         """
+        endpoint(url)
         address = card_url(url)
         kept = self._kept.get(address)
         if kept is None or time.monotonic() >= kept.fresh_until:

@@ -250,6 +250,8 @@ class A2AClient:
                 yield task
             if not page.next_page_token:
                 return
+            if page.next_page_token == page_request.page_token:
+                raise InvalidAgentResponseError("The agent gives a page of tasks that leads to itself.")
             page_request.page_token = page.next_page_token
 
     async def cancel_task(self, request: a2a_pb2.CancelTaskRequest, *, timeout: float | None = None) -> a2a_pb2.Task:
@@ -352,6 +354,8 @@ class A2AClient:
                 plain = transport_for(interface, self._options, tls_by_default=self._tls_by_default)
                 self._transports[index] = AuthenticatedTransport(plain, self._authenticator)
             yield self._transports[index], interface.tenant
+            if self._closed.is_set():  # what would be opened now, nobody would close
+                raise UnavailableError("The client was closed.")
         self._current = 0
 
     async def _open(self) -> None:
@@ -398,7 +402,8 @@ class A2AClient:
             try:
                 async with aclosing(transport.stream(method, _addressed(request, tenant), parameters)) as events:
                     async for event in events:
-                        yield event
+                        # Whoever does not say so may mean something else by the ids of its events.
+                        yield event if self.numbers_events else event._replace(seq=0)
                     return
             except NotConnectedError as error:
                 failures.append(error)
@@ -415,7 +420,7 @@ class A2AClient:
                 return await self._unary_once("SendMessage", request, a2a_pb2.SendMessageResponse, timeout)
             except (UnavailableError, ResourceExhaustedError) as error:
                 was_held = type(error) is UnavailableError and self._loop.time() - began >= _HELD_SECONDS
-                if not await retries.pause(error):
+                if not await retries.pause(error, may_have_worked=True):
                     raise
             self._look_elsewhere(retries)
             if streams and was_held:

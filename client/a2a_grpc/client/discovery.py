@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 from a2a_grpc.client.card import read_card
 from a2a_grpc.client.credentials import ClientCertificate, Credentials, Surroundings
 from a2a_grpc.client.credentials.choosing import Authenticator, choose
 from a2a_grpc.client.errors import CardError, CredentialsError
-from a2a_grpc.client.interfaces import GRPC, usable
+from a2a_grpc.client.interfaces import GRPC, some, usable
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.origins import Endpoint, Origins, endpoint, interface_endpoint
 from a2a_grpc.pb import a2a_pb2
@@ -18,6 +18,9 @@ from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
 from a2a_grpc.wire.headers import SUPPORTED_VERSION
 
 Target = str | Path | a2a_pb2.AgentCard | a2a_pb2.AgentInterface
+
+# A card of the largest size names thousands, and each costs the time of a connection before the next is tried.
+_MOST_INTERFACES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ async def find(
     if authenticator.shows_something:
         interfaces = _unread(interfaces, origins, tls_by_default=tls_by_default)
     return Found(
-        interfaces=interfaces,
+        interfaces=interfaces[:_MOST_INTERFACES],
         card=card,
         authenticator=authenticator,
         tls_by_default=tls_by_default,
@@ -83,7 +86,7 @@ def _on_its_own(
     kept = [
         interface
         for interface in interfaces
-        if origins.may_name(interface_endpoint(interface, tls_by_default=tls_by_default), card)
+        if (named := _where(interface, tls_by_default=tls_by_default)) and origins.may_name(named, card)
     ]
     if not kept:
         raise CardError(
@@ -100,7 +103,7 @@ def _unread(
     kept = [
         interface
         for interface in interfaces
-        if origins.may_have_secrets(interface_endpoint(interface, tls_by_default=tls_by_default))
+        if (called := _where(interface, tls_by_default=tls_by_default)) and origins.may_have_secrets(called)
     ]
     if not kept:
         raise CredentialsError(
@@ -110,8 +113,16 @@ def _unread(
     return kept
 
 
+def _where(interface: a2a_pb2.AgentInterface, *, tls_by_default: bool) -> Endpoint | None:
+    """The endpoint of an interface; None where its address cannot be read, which says nothing about the others."""
+    try:
+        return interface_endpoint(interface, tls_by_default=tls_by_default)
+    except InvalidArgumentError:
+        return None
+
+
 def _named(interfaces: Sequence[a2a_pb2.AgentInterface]) -> str:
-    return ", ".join(excerpt(interface.url, 128) for interface in interfaces)
+    return some(excerpt(interface.url, 128) for interface in interfaces)
 
 
 def _is_url(target: object, *schemes: str) -> TypeGuard[str]:
@@ -123,6 +134,7 @@ async def _given(target: Target) -> tuple[a2a_pb2.AgentCard, a2a_pb2.AgentCard |
     if isinstance(target, a2a_pb2.AgentCard):
         return target, target
     if _is_url(target, "grpc://", "grpcs://"):
+        endpoint(target)
         target = a2a_pb2.AgentInterface(url=target, protocol_binding=GRPC, protocol_version=SUPPORTED_VERSION)
     if isinstance(target, a2a_pb2.AgentInterface):
         return a2a_pb2.AgentCard(supported_interfaces=[target]), None

@@ -1,11 +1,12 @@
 """Which of an agent's interfaces to use, and where it is (specification 8.3.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_grpc.client.errors import CardError
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import excerpt
 from a2a_grpc.wire.headers import SUPPORTED_VERSION, parse_version
 
 GRPC: Final = "GRPC"
@@ -13,6 +14,7 @@ HTTP_JSON: Final = "HTTP+JSON"
 JSONRPC: Final = "JSONRPC"
 BINDINGS: Final = (GRPC, HTTP_JSON, JSONRPC)
 
+_NAMED: Final = 8
 _VERSION: Final = parse_version(SUPPORTED_VERSION)
 _PLAIN_SCHEMES: Final = {"grpc": 80, "http": 80}
 _TLS_SCHEMES: Final = {"grpcs": 443, "https": 443}
@@ -36,19 +38,25 @@ def usable(card: a2a_pb2.AgentCard, bindings: Sequence[str]) -> list[a2a_pb2.Age
         if interface.protocol_binding.upper() in bindings and parse_version(interface.protocol_version) == _VERSION
     ]
     if not found:
-        offered = (
-            ", ".join(f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces) or "nothing"
-        )
+        offered = some(excerpt(f"{i.protocol_binding} {i.protocol_version}", 64) for i in card.supported_interfaces)
         wanted = " or ".join(f"{binding} {SUPPORTED_VERSION}" for binding in bindings)
         raise CardError(f"The agent offers {offered}; {wanted} is needed.")
     return found
+
+
+def some(names: Iterable[str]) -> str:
+    """A few of the names, for a message to people: a card may have thousands."""
+    found = list(dict.fromkeys(names))
+    left = len(found) - _NAMED
+    return ", ".join(found[:_NAMED]) + (f" and {left} more" if left > 0 else "") or "nothing"
 
 
 def grpc_address(url: str, *, tls_by_default: bool) -> GrpcAddress:
     """The channel target of an interface: `host:port`, a URL of grpc, grpcs, http or https, or a target of gRPC itself.
 
     A bare `host:port` does not say whether it wants TLS. It does if its port is 443, or if `tls_by_default`: the card
-    came over https, and what it names must not be less protected. A path is ignored: gRPC has no place for one.
+    came over https, and what it names must not be less protected. A path is ignored: gRPC has no place for one. Raises
+    ValueError for a URL that is none.
     """
     scheme, separator, _ = url.partition("://")
     known = _PLAIN_SCHEMES | _TLS_SCHEMES

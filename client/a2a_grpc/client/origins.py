@@ -34,9 +34,12 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(url: str) -> Endpoint:
-    """The endpoint of a URL; TLS is what https is. Raises: InvalidArgumentError."""
+    """The endpoint of a URL; TLS is what https is. Raises InvalidArgumentError, also for one with a password in it."""
     try:
         parts = urlsplit(url)
+        if "@" in parts.netloc:
+            # Errors and logs name addresses.
+            raise InvalidArgumentError("An address must not hold credentials: give them as such, or as headers.")
         return Endpoint(_host(parts.hostname or ""), parts.port, parts.scheme.lower() not in _PLAIN)
     except ValueError as error:
         raise InvalidArgumentError(f"{excerpt(url)} is no address: {error}.") from error

@@ -7,10 +7,12 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 
 import httpx
 
+from a2a_grpc.client.bodies import ACCEPTED, chunks
 from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.options import Options
@@ -29,7 +31,9 @@ class Pool:
     def __init__(self, options: Options) -> None:
         self._max_bytes = options.max_receive_bytes
         self._client = httpx.AsyncClient(
-            headers={"user-agent": "a2a-grpc", **options.parameters},
+            headers={"user-agent": "a2a-grpc", "accept-encoding": ACCEPTED, **options.parameters},
+            # Of no use to A2A, and whatever an agent sets would be sent along for ever.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             timeout=httpx.Timeout(None, connect=options.connect_timeout),
             limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
             verify=_trust(options),
@@ -49,8 +53,8 @@ class Pool:
         """Send a request; the block reads the response, whatever its status.
 
         The response has to begin within `answer_within` seconds. Raises, also for what happens in the block:
-        NotConnectedError when there was no connection, UnavailableError when it broke, InvalidAgentResponseError for a
-        body that cannot be decompressed, InvalidArgumentError for a URL that is none.
+        NotConnectedError when there was no connection, UnavailableError when it broke, InvalidArgumentError for a URL
+        that is none.
         """
         where = excerpt(url.partition("?")[0])
         try:
@@ -73,8 +77,6 @@ class Pool:
             raise NotConnectedError(f"No connection to {where}: {_cause(error)}.") from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise InvalidArgumentError(f"{where} is no address to call: {error}") from error
-        except httpx.DecodingError as error:
-            raise InvalidAgentResponseError(f"The answer of {where} cannot be decompressed: {error}.") from error
         except httpx.TransportError as error:
             if self._client.is_closed:
                 raise UnavailableError("The client was closed.") from error
@@ -88,10 +90,14 @@ class Pool:
             raise UnavailableError(f"No answer from {where} within {within:g} s.") from error
 
     async def body(self, response: httpx.Response, max_bytes: int = 0) -> bytes:
-        """The whole body. Raises InvalidAgentResponseError if it is longer than `max_bytes`, or than a client takes."""
+        """The whole body.
+
+        Raises InvalidAgentResponseError if it is longer than `max_bytes`, or than a client takes, or cannot be
+        decompressed.
+        """
         limit = max_bytes or self._max_bytes
         body = bytearray()
-        async for chunk in response.aiter_bytes():
+        async for chunk in chunks(response):
             body += chunk
             if len(body) > limit:
                 raise InvalidAgentResponseError(

@@ -128,8 +128,8 @@ class Registry:
         )
         # The registry has no card that could name an authorization server.
         authenticator = choose(None, shown, Surroundings(connect_timeout, ca_file, lambda _: True))
-        allowed = (allow_origins,) if isinstance(allow_origins, str) else allow_origins
-        if authenticator.shows_something and not Origins(allowed).may_have_secrets(endpoint(url)):
+        allowed, called = (allow_origins,) if isinstance(allow_origins, str) else allow_origins, endpoint(url)
+        if authenticator.shows_something and not Origins(allowed).may_have_secrets(called):
             raise CredentialsError(
                 f"Credentials are not sent to {excerpt(url)} in plain text. Where nobody can read along, name it with "
                 "its scheme in allow_origins."
@@ -183,6 +183,8 @@ class Registry:
                 yield _registered(agent)
             if not page.next_page_token:
                 return
+            if page.next_page_token == request.page_token:
+                raise InvalidAgentResponseError("The registry gives a page that leads to itself.")
             request.page_token = page.next_page_token
 
     async def find(

@@ -50,9 +50,10 @@ class Retries:
         """Something new has come: the failures before it don't count any more."""
         self.failures = 0
 
-    async def pause(self, failure: A2AError) -> bool:
+    async def pause(self, failure: A2AError, *, may_have_worked: bool = False) -> bool:
         """Wait before the next try: ever longer, at random, and not less than the agent asks for.
 
+        `may_have_worked`: silence says nothing, since the agent answers once it is done; a stream answers at once.
         False, at once, where there is to be no other try. Raises UnavailableError when the client is closed meanwhile.
         """
         if not passes(failure):
@@ -61,7 +62,7 @@ class Retries:
         stood = self._connected is not None and now - self._connected >= _STOOD
         # Whoever was kept waiting for an answer for so long had a connection, too.
         waited = now - self._begun >= self._patience and not isinstance(failure, NotConnectedError)
-        if stood or waited:
+        if stood or (waited and may_have_worked):
             self.failures = 0
         if not self.failures:
             self._give_up = now + self._patience

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ _MAX_BYTES: Final = 256 * 1024
 _SECONDS: Final = 30.0
 _EARLY_SECONDS: Final = 30.0
 """A token is renewed so long before its end at the most, or for the last tenth of its life."""
+_SECRET: Final = frozenset({"refresh_token", "device_code"})
+"""Fields of forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,13 @@ async def ask(url: str, client: Client, form: Mapping[str, str], around: Surroun
     status, answer = await _exchange("POST", url, headers, urlencode(form).encode(), around)
     if status == 200:  # noqa: PLR2004
         return answer
-    code = excerpt(str(answer.get("error") or f"HTTP status {status}"), 64)
-    said = str(answer.get("error_description") or "")
     # What a server repeats in its explanation may be what it was sent.
-    said = "" if client.secret and client.secret in said else f" ({excerpt(said)})" if said else ""
+    sent = [*(form[name] for name in _SECRET & form.keys()), client.secret, headers.get("authorization", "")[6:]]
+    code, said = (
+        "" if any(secret and secret in text for secret in (*sent, quote_plus(client.secret))) else text
+        for text in (str(answer.get(name) or "") for name in ("error", "error_description"))
+    )
+    code, said = excerpt(code or f"HTTP status {status}", 64), f" ({excerpt(said)})" if said else ""
     raise TokenRefusedError(f"{_site(url)} gives no token: {code}{said}.", code)
 
 
@@ -88,9 +94,8 @@ def token_in(answer: Mapping[str, Any], url: str, refresh: str = "") -> Token:
     value, kind, lives = answer.get("access_token"), answer.get("token_type", ""), answer.get("expires_in")
     if not isinstance(value, str) or not value or str(kind).lower() != "bearer":
         raise CredentialsError(f"{_site(url)} has answered without a bearer token.")
-    seconds = float("inf")
-    if isinstance(lives, int | float | str) and str(lives).replace(".", "", 1).isdigit():
-        seconds = float(lives)
+    # Some servers write the number as a text. One that says nothing, or nonsense, refuses the token when it is over.
+    seconds = float(str(lives)) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", str(lives)) else float("inf")
     holds_until = time.monotonic() + seconds
     renewing = answer.get("refresh_token")
     return Token(

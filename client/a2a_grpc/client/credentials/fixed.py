@@ -1,6 +1,7 @@
 """Credentials that the caller has already: keys, tokens, certificates."""
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from a2a_grpc.client.credentials.base import NO_ACCESS, Access, Credentials, Sur
 from a2a_grpc.client.errors import CredentialsError
 from a2a_grpc.client.options import header_name
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire.errors import excerpt
 
 TokenSource = Callable[[], str | Awaitable[str]]
 
@@ -64,6 +66,8 @@ class ApiKey(Credentials):
             case "query":
                 return Access(query={place.name: key})
             case "cookie":
+                if not re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", place.name, re.ASCII):  # a token of RFC 6265
+                    raise CredentialsError(f"{excerpt(place.name, 64)!r} cannot be the name of a cookie.")
                 return Access(cookies={place.name: key})
         return Access(headers={header_name(place.name): key})
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import httpx
 
+from a2a_grpc.client.bodies import chunks
 from a2a_grpc.client.transports.base import R
 from a2a_grpc.client.transports.sse import EventDecoder, ServerSentEvent
 from a2a_grpc.wire import protojson
@@ -70,11 +71,11 @@ async def read_events(
             f"The agent answered a streaming request with {excerpt(found) or 'no media type'}."
         )
     decoder = EventDecoder(max_bytes)
-    chunks = response.aiter_bytes()
+    pieces = chunks(response)
     while True:
         try:
             async with asyncio.timeout(idle_timeout):
-                chunk = await anext(chunks, None)
+                chunk = await anext(pieces, None)
         except TimeoutError as error:
             raise UnavailableError(f"Nothing came over the stream for {idle_timeout:g} s.") from error
         if chunk is None:
