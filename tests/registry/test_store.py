@@ -7,7 +7,7 @@ import pytest
 
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.opening import open_nodes
-from a2a_grpc.server.store.registrations import HISTORY, Full, NewEntry, Registrations, Withdrawal
+from a2a_grpc.server.store.registrations import HISTORY, INSTANCES, Full, NewEntry, Registrations, Withdrawal
 from tests.support.servers import StoreServer
 from tests.support.waiting import wait_until
 
@@ -93,6 +93,42 @@ async def test_states_are_kept_until_there_are_too_many(one_store_server: StoreS
         )  # fmt: skip
         assert [seen.reason for seen in found.history] == [f"look {at}" for at in range(HISTORY + 3, 3, -1)]
         assert [seen.state for seen in found.history[:2]] == [UNREACHABLE, HEALTHY]
+
+
+async def test_processes_that_died_leave_nothing_behind(one_store_server: StoreServer) -> None:
+    """Each one that begins has a name of its own, and an entry may be kept for months."""
+    async with opened(one_store_server.url) as store:
+        for at in range(3):
+            await store.register(entry("a", instance=f"died-{at}"), 0.05)
+        await store.register(entry("a", instance="lives"), 30)
+
+        async def alone() -> bool:
+            await store.renew("a", "alice", 30, "lives")
+            names = one_store_server.client.hkeys("a2a:{agents}:agent:a")
+            return [name for name in names if name.startswith(b"i:")] == [b"i:lives"]
+
+        await wait_until(alone, "what the dead ones said is forgotten")
+
+        for at in range(INSTANCES + 20):
+            await store.renew("a", "alice", 10 + at / 10, f"many-{at}")
+        names = one_store_server.client.hkeys("a2a:{agents}:agent:a")
+        kept = {name for name in names if name.startswith(b"i:")}
+        assert len(kept) == INSTANCES
+        assert b"i:lives" in kept and f"i:many-{INSTANCES + 19}".encode() in kept
+
+
+async def test_an_entry_that_is_renewed_is_found_whatever_the_indexes_have_lost(one_store_server: StoreServer) -> None:
+    """A sweep in the last millisecond of a lease takes rows of an entry that is then renewed."""
+    async with opened(one_store_server.url) as store:
+        for again in (lambda: store.renew("a", "alice", 30, ""), lambda: store.register(entry("a"), 30)):
+            made = await store.register(entry("a"), 30)
+            assert not isinstance(made, Full)
+            for index in ("all", "leases", "checks"):
+                one_store_server.client.zrem(f"a2a:{{agents}}:{index}", "a")
+            await again()
+            [glance] = (await store.look(None, 10)).glances
+            assert (glance.place.task_id, glance.place.timestamp_ms) == ("a", made[0].created_ms)
+            assert (await store.claim(0, 1)).ids == ["a"]
 
 
 async def test_a_report_brings_back_nothing_that_is_gone(one_store_server: StoreServer) -> None:

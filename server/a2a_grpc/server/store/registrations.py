@@ -23,6 +23,8 @@ UNKNOWN: Final = 1
 _SHARD: Final = Keys(0)
 HISTORY: Final = 20
 """How many earlier states are kept."""
+INSTANCES: Final = 100
+"""How many processes are known to keep one entry; beyond that, those whose leases end first are not."""
 
 _COMMON = """
 local function clock()
@@ -49,15 +51,34 @@ local function sweep(now, all, leases, checks)
   end
 end
 
+-- A process that died withdraws nothing, and each one that begins has another name.
+local function forget_instances(agent, now)
+  local known = {}
+  for _, field in ipairs(redis.call('HKEYS', agent)) do
+    if string.sub(field, 1, 2) == 'i:' then
+      known[#known + 1] = {tonumber(redis.call('HGET', agent, field)), field}
+    end
+  end
+  table.sort(known, function(a, b) return a[1] < b[1] end)
+  for at, row in ipairs(known) do
+    if row[1] <= now or at <= #known - MOST_INSTANCES + 1 then redis.call('HDEL', agent, row[2]) end
+  end
+end
+
 local function lease(agent, all, leases, checks, owner, id, now, ttl, instance)
   local ends = whole(now + ttl)
+  redis.call('HDEL', agent, 'i:' .. instance)
+  forget_instances(agent, now)
   redis.call('HSET', agent, 'renewed', whole(now), 'expires', ends, 'ttl', whole(ttl), 'i:' .. instance, ends)
   redis.call('PEXPIRE', agent, whole(ttl))
+  -- A sweep within the last millisecond of a lease has taken the rows of an entry that is then renewed.
+  redis.call('ZADD', all, 'NX', redis.call('HGET', agent, 'created'), id)
+  redis.call('ZADD', checks, 'NX', whole(now), id)
   redis.call('ZADD', leases, ends, id)
   redis.call('ZADD', owner, ends, id)
   keep(ttl, all, leases, checks, owner)
 end
-"""
+""".replace("MOST_INSTANCES", str(INSTANCES))
 
 # The agent, then the four indexes: `_keys` below.
 REGISTER: Final = Script(
@@ -73,7 +94,6 @@ if known == 0 then
   if redis.call('ZCARD', KEYS[5]) >= tonumber(ARGV[3]) then return {'OWNER'} end
   if redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[4]) then return {'FULL'} end
   redis.call('HSET', KEYS[1], 'created', whole(now), 'state', '1', 'since', whole(now))
-  redis.call('ZADD', KEYS[2], whole(now), id)
 end
 redis.call('HSET', KEYS[1], unpack(ARGV, 6))
 redis.call('ZADD', KEYS[4], whole(now), id)
