@@ -6,7 +6,7 @@ Whatever becomes of the registry, the service goes on.
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
@@ -74,6 +74,7 @@ class Announcer:
         self._ids: dict[str, str] = {}
         """Of the entries that are known to be there, by URL."""
         self._failing: set[str] = set()
+        self._calls: set[asyncio.Task[pb.Lease]] = set()
         self._ready = asyncio.Event()
         self._unsubscribe = readiness.subscribe(self._changed)
         self._running: asyncio.Task[None] | None = None
@@ -114,7 +115,7 @@ class Announcer:
         pause = _FIRST_PAUSE
         while True:
             try:
-                lease = await self._renewed(agent)
+                lease = await self._to_the_end(self._renewed(agent))
             except A2AError as error:
                 self._note(agent, error.message)
                 wait, pause = max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)), min(2 * pause, _LONGEST_PAUSE)
@@ -126,6 +127,13 @@ class Announcer:
                 self._note(agent, "")
                 wait, pause = max(lease.ttl_seconds / _RENEWALS, _SHORTEST_WAIT), _FIRST_PAUSE
             await asyncio.sleep(wait * random.uniform(0.75, 1.0))  # noqa: S311 -- so that not all call at once
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, pb.Lease]) -> pb.Lease:
+        """What `work` gives. It goes on where nobody waits any more: only its end tells under which id an agent is."""
+        call = asyncio.create_task(work)
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        return await asyncio.shield(call)
 
     async def _renewed(self, agent: Announcement) -> pb.Lease:
         known = self._ids.get(agent.url)
@@ -167,6 +175,7 @@ class Announcer:
             await asyncio.wait((self._running,))
         try:
             async with asyncio.timeout(_PARTING):
+                await asyncio.gather(*self._calls, return_exceptions=True)
                 await asyncio.gather(*(self._withdraw(agent_id) for agent_id in self._ids.values()))
         except TimeoutError:
             log.info("the registry %s does not answer: its entries end with their leases", self._where)
@@ -176,3 +185,5 @@ class Announcer:
             await self._registry("WithdrawAgent", pb.WithdrawAgentRequest(id=agent_id, instance=self._instance))
         except A2AError as error:
             log.info("%s stays at the registry %s until its lease ends: %s", agent_id, self._where, error.message)
+        except Exception:
+            log.exception("withdrawing %s failed", agent_id)  # and nothing else has to suffer

@@ -42,6 +42,7 @@ def read_card(document: bytes, max_bytes: int) -> Card:
         raise PayloadTooLargeError(f"The card has {len(document)} bytes; this registry takes {max_bytes}.")
     try:
         message = protojson.loads(document, a2a_pb2.AgentCard)
+        protojson.loads(document, Struct)  # a card that cannot be shown would spoil every search that finds it
     except JsonParseError as error:
         raise invalid(Violation("card", "is not JSON")) from error
     except InvalidArgumentError as error:

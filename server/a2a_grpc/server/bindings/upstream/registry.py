@@ -20,6 +20,7 @@ from a2a_grpc.wire.headers import MEDIA_TYPE_JSON
 from a2a_grpc.wire.rules import Rules
 
 _TIMEOUT: Final = 5.0
+_MAX_BYTES: Final = 4 * 1024 * 1024
 _RULES: Final = Rules(registry_pb2.DESCRIPTOR.services_by_name["RegistryService"])
 _AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED})
 
@@ -92,19 +93,28 @@ class _OverHttp:
     async def __call__(self, method: str, request: Message) -> Any:
         call = _RULES.to_http(method, request)
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                response = await self._client.request(
+            async with (
+                asyncio.timeout(_TIMEOUT),
+                self._client.stream(
                     call.verb,
                     self._base + call.path,
                     params=list(call.query),
                     content=call.body,
-                    headers={"content-type": MEDIA_TYPE_JSON} if call.body is not None else {},
-                )
+                    # Compressed, a little could be without end.
+                    headers={"accept-encoding": "identity"}
+                    | ({"content-type": MEDIA_TYPE_JSON} if call.body is not None else {}),
+                ) as response,
+            ):
+                body = bytearray()
+                async for chunk in response.aiter_raw():
+                    body += chunk
+                    if len(body) > _MAX_BYTES:
+                        raise UnavailableError(f"it answered with more than {_MAX_BYTES} bytes")
         except (httpx.TransportError, TimeoutError) as error:
             raise _unreached() from error
         if not response.is_success:
-            raise from_error_body(response.status_code, _parsed(response.content))
-        return protojson.loads(response.content, _RULES.operations[method].response)
+            raise from_error_body(response.status_code, _parsed(bytes(body)))
+        return protojson.loads(bytes(body), _RULES.operations[method].response)
 
     async def close(self) -> None:
         await self._client.aclose()
