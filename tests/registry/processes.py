@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from a2a_grpc.client import ApiKey, Registry
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
+from tests.support.leaks import secret
 from tests.support.replica import Replica
 from tests.support.servers import StoreServer, fresh_store_server
 
@@ -17,7 +18,7 @@ CALLERS = ("alice", "bob", "carol")
 
 def key_of(caller: str) -> str:
     """The API key of a caller."""
-    return f"key of {caller}"
+    return secret(f"key of {caller}")
 
 
 API_KEYS = ",".join(f"{caller}:{hashlib.sha256(key_of(caller).encode()).hexdigest()}" for caller in CALLERS)

@@ -296,7 +296,7 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
                 hosted.published = publish(hosted.card, datetime.fromtimestamp(since // 1000, UTC))
 
         await administer(settings, stack, engine, store, tail, letters)
-        await measure(settings, stack, engine, store.replica)
+        await measure(settings, stack, store.replica, turns=lambda: engine.running)
         largest = max(hosted.limits.max_message_bytes for hosted in hosts)
         drain.add(await listen_grpc(settings, pipeline, published, readiness, largest, certificates))
         drain.add(await listen_http(settings, pipeline, published, readiness, largest, certificates))
@@ -344,6 +344,7 @@ async def _registry(settings: Settings, deadline: Deadline) -> None:
         parts = compose_registry(settings, await _store_url(settings, stack), stack, readiness)
         _warn(parts.warnings)
         certificates = compose_certificates(settings)
+        await measure(settings, stack, parts.replica)
         grpc, http = await listen_registry(settings, parts.pipeline, readiness, certificates)
         drain = _drain(settings, stack, readiness, Answers(http.answered))
         drain.add(grpc)

@@ -111,12 +111,16 @@ class AccessLog(Step):
     name = "access-log"
     after = ("request-id",)
 
+    def __init__(self, service: str = _SERVICE) -> None:
+        """`service` is the full name of the one whose calls these are."""
+        self._service = service
+
     async def enter(self, current: Current) -> None:
         current.begun = time.perf_counter()
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if CALLS.wanted:
-            _measure(current, error)
+            _measure(current, error, self._service)
         level = logging.INFO if isinstance(error, A2AError) else logging.DEBUG
         if access_log.isEnabledFor(level):
             access_log.log(
@@ -440,7 +444,7 @@ def _note(current: Current, event: str, **facts: str) -> None:
     )
 
 
-def _measure(current: Current, error: BaseException | None) -> None:
+def _measure(current: Current, error: BaseException | None, service: str) -> None:
     code, reason = ("OK", "") if error is None else ("CANCELLED", "")
     if isinstance(error, A2AError):
         code, reason = code_pb2.Code.Name(error.kind.code), error.kind.reason
@@ -448,7 +452,7 @@ def _measure(current: Current, error: BaseException | None) -> None:
     CALLS.record(
         time.perf_counter() - current.begun,
         _SYSTEMS.get(current.call.binding, ""),
-        f"{_SERVICE}/{method}" if method else "_OTHER",
+        f"{service}/{method}" if method else "_OTHER",
         code,
         reason,
     )

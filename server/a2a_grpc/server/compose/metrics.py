@@ -1,20 +1,22 @@
 """The metrics and their listener."""
 
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.metrics import MetricsEndpoint
 from a2a_grpc.server.compose.listeners import opened
-from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.telemetry.instruments import TURNS_ACTIVE
 
 log = logging.getLogger("a2a_grpc.server")
 
 
-async def measure(settings: Settings, stack: AsyncExitStack, engine: Engine, replica: str) -> None:
-    """Measure and let others read it, where a listener for that is wanted.
+async def measure(
+    settings: Settings, stack: AsyncExitStack, replica: str, *, turns: Callable[[], int] | None = None
+) -> None:
+    """Measure and let others read it, where a listener for that is wanted; `turns` tells how many run.
 
     A second service on one machine finds the default port taken; that is no reason not to start. Raises: ValueError
     where an address that was asked for cannot be had.
@@ -37,5 +39,6 @@ async def measure(settings: Settings, stack: AsyncExitStack, engine: Engine, rep
         return
     stack.callback(exposition.close)
     stack.push_async_callback(listener.stop, 0.0)
-    TURNS_ACTIVE.watch(lambda: engine.running)
+    if turns is not None:
+        TURNS_ACTIVE.watch(turns)
     log.info("metrics on %s:%d", addr.host, port)

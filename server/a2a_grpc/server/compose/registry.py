@@ -2,9 +2,10 @@
 
 from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from a2a_grpc.registry.v1 import registry_pb2
 from a2a_grpc.server.auth.config import build_gate
 from a2a_grpc.server.auth.gate import Gate, OneGate
 from a2a_grpc.server.bindings.upstream.probing import ask_health
@@ -31,6 +32,8 @@ from a2a_grpc.server.store.quotas import Quotas
 from a2a_grpc.server.store.registrations import OneShard, Registrations
 from a2a_grpc.wire.keys import PublicKey, read_key_set
 
+_SERVICE: Final = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"]
+
 
 class RegistryParts(NamedTuple):
     """What a registry consists of."""
@@ -38,6 +41,8 @@ class RegistryParts(NamedTuple):
     pipeline: Pipeline
     background: list[Coroutine[Any, Any, None]]
     gate: Gate
+    replica: str
+    """The name of this process, of which no other has the same."""
     warnings: list[str]
 
 
@@ -65,13 +70,14 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
 
     terms = Terms(max_card_bytes=registry.max_card_bytes, per_owner=registry.max_per_owner, open=gate.open)
     validator = Validator(max_nesting=settings.limits.max_nesting, max_id_length=settings.limits.max_id_length)
-    quotas = Quotas(OneShard(f"{settings.process.replica}-{ids.new_id()[:8]}", nodes.calls))
+    replica = f"{settings.process.replica}-{ids.new_id()[:8]}"
+    quotas = Quotas(OneShard(replica, nodes.calls))
     limits = RegistryLimits(limits_of(settings))
     pipeline = Pipeline(
         RegistryOperations(registrations, fetcher(), destinations, keys, terms),
         (
             steps.RequestId(),
-            steps.AccessLog(),
+            steps.AccessLog(_SERVICE.full_name),
             steps.Audit(),
             steps.Errors(),
             steps.Deadline(),
@@ -97,7 +103,8 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
             concurrency=registry.check_concurrency,
         )
         background.append(checker.run())
-    return RegistryParts(pipeline, background, gate, [*settings.unknown, *settings.plaintext(), *_open_doors(gate)])
+    warnings = [*settings.unknown, *settings.plaintext(), *_open_doors(gate)]
+    return RegistryParts(pipeline, background, gate, replica, warnings)
 
 
 def compose_announcer(settings: Settings, hosts: Hosts, registry_url: str, readiness: Readiness) -> Announcer:
