@@ -125,7 +125,9 @@ async def test_one_registers_while_others_renew_withdraw_and_search(pair: Regist
     assert left == []
 
 
-@pytest.mark.parametrize("answer", ["endless", "rubbish", "bomb", "redirect", "silence"])
+@pytest.mark.parametrize(
+    "answer", ["endless", "rubbish", "bomb", "redirect", pytest.param("silence", marks=pytest.mark.slow)]
+)
 async def test_a_registry_that_answers_anything_else_does_not_harm_the_service(answer: str) -> None:
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
         match answer:

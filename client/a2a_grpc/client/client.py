@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.configuration import Configuration
 from a2a_grpc.client.credentials import Credentials
+from a2a_grpc.client.deadlines import time_limit, too_late
 from a2a_grpc.client.discovery import Found, Target, certificate_in, find
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.interfaces import BINDINGS
@@ -30,7 +31,6 @@ from a2a_grpc.client.transports.base import Numbered, R, Transport
 from a2a_grpc.client.transports.observed import Observer
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import (
-    DeadlineExceededError,
     InvalidAgentResponseError,
     ResourceExhaustedError,
     UnavailableError,
@@ -208,7 +208,7 @@ class A2AClient:
         numbers its events, the rest is awaited by a stream.
         """
         request = _copy(request)
-        async with _time_limit(timeout):
+        async with time_limit(timeout):
             response = await self._answer_to(request, timeout)
         if response.WhichOneof("payload") is None:
             raise InvalidAgentResponseError("The agent answered a message with neither a task nor a message.")
@@ -380,7 +380,7 @@ class A2AClient:
 
     async def _unary(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         request = _copy(request)
-        async with _time_limit(timeout):
+        async with time_limit(timeout):
             return await self._unary_once(method, request, response_type, timeout)
 
     async def _unary_once(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
@@ -543,24 +543,10 @@ async def _within(events: Events, timeout: float) -> Events:
                 async with asyncio.timeout_at(deadline):
                     event = await anext(events, None)
             except TimeoutError as error:
-                raise _too_late(timeout) from error
+                raise too_late(timeout) from error
             if event is None:
                 return
             yield event
-
-
-@asynccontextmanager
-async def _time_limit(timeout: float | None) -> AsyncGenerator[None, None]:
-    """Ends the block after so many seconds, with DeadlineExceededError."""
-    try:
-        async with asyncio.timeout(timeout):
-            yield
-    except TimeoutError as error:
-        raise _too_late(timeout) from error
-
-
-def _too_late(timeout: float | None) -> DeadlineExceededError:
-    return DeadlineExceededError(f"No answer within the {timeout:g} seconds that the caller gave.")
 
 
 def _unreachable(failures: Sequence[NotConnectedError]) -> NotConnectedError:

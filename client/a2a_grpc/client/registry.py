@@ -1,8 +1,7 @@
 """Agents in a registry: found by what they can, and registered there."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from a2a_grpc.client.credentials import Credentials, Surroundings
 from a2a_grpc.client.credentials.choosing import choose
+from a2a_grpc.client.deadlines import time_limit
 from a2a_grpc.client.discovery import certificate_in
 from a2a_grpc.client.errors import CredentialsError
 from a2a_grpc.client.options import Options, parameters
@@ -27,7 +27,6 @@ from a2a_grpc.registry.v1 import registry_pb2 as pb
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import (
     A2AError,
-    DeadlineExceededError,
     InvalidAgentResponseError,
     InvalidArgumentError,
     RouteNotFoundError,
@@ -255,17 +254,8 @@ class Registry:
         await self.aclose()
 
     async def _call(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
-        async with _within(timeout):
+        async with time_limit(timeout):
             return await self._transport.unary(method, request, response_type, timeout=timeout)
-
-
-@asynccontextmanager
-async def _within(timeout: float | None) -> AsyncGenerator[None, None]:
-    try:
-        async with asyncio.timeout(timeout):
-            yield
-    except TimeoutError as error:
-        raise DeadlineExceededError(f"No answer within the {timeout:g} seconds that the caller gave.") from error
 
 
 def _registered(agent: pb.Agent) -> RegisteredAgent:
