@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from a2a_grpc.client import A2AClient
 from a2a_grpc.client.cli.failures import EXITS, CommandError, failure_of
 from a2a_grpc.client.cli.output import write_json
 from a2a_grpc.client.interfaces import BINDINGS
@@ -148,6 +149,23 @@ def test_a2acli_out_004_codes_of_the_command_itself(run: Run, url: str) -> None:
     assert error("send", "-a", "https://agent.invalid", "hi") == (3, "A2ACLI_ERR_UNREACHABLE")
     assert error("send", "-a", "grpc://127.0.0.1:1", "hi") == (3, "A2ACLI_ERR_UNREACHABLE")
     assert error("send", "hang", "--timeout", "0.2") == (5, "A2ACLI_ERR_TIMEOUT")
+
+
+def test_a2acli_out_004_what_nobody_expected_is_told_as_well(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("s3cret-token in it")
+
+    monkeypatch.setattr(A2AClient, "get_task", broken)
+    argv = ("task", "get", "x", "--bearer", "s3cret-token")
+    for more in ((), ("--debug",)):
+        done = run(*argv, "-o", "json", *more)
+        assert done.code == 1
+        assert done.json[0]["error"]["code"] == "A2ACLI_ERR_INTERNAL"
+        assert done.json[0]["error"]["message"] == "ZeroDivisionError: [hidden] in it"
+        assert ("Traceback" in done.err) == bool(more)
+        assert "s3cret" not in done.err
 
 
 def test_a2acli_exit_001_codes_agree_with_exit_codes() -> None:
