@@ -1,6 +1,7 @@
 """Artifacts with a schema: the service writes nothing that does not match, and the client takes nothing of the kind."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from a2a_grpc.client import (
     message,
 )
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Agent, Turn
+from a2a_grpc.server.agents import Agent, Reader, Turn
+from a2a_grpc.server.card.extended import ExtendedCards
+from a2a_grpc.server.card.interfaces import with_interfaces
 from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, schemas_in
 from tests.agents.schema_agents import BAD, GOOD, REPORT
 from tests.support.replica import Pair
@@ -227,3 +230,36 @@ def artifact(name: str, value: Any) -> a2a_pb2.Artifact:
 
 async def nothing(turn: Turn) -> None:
     """Does nothing."""
+
+
+def test_a_card_from_a_file_has_its_schemas_itself(tmp_path: Path) -> None:
+    file = tmp_path / "card.yaml"
+    file.write_text(
+        "name: A\n"
+        "skills: [{id: all, name: X, description: X., tags: [x]}, {id: few, name: X, description: X., tags: [x]}]\n"
+        "capabilities:\n"
+        "  extensions:\n"
+        f"    - uri: {ARTIFACT_SCHEMAS}\n"
+        "      params: {all: {a: {type: string}}, few: {b: {type: number}}, none: {c: {}}}\n"
+    )
+    agent = Agent.from_card(file)
+    agent.skill(id="all")(nothing)
+    # Callers without the scope don't read of the skill, and so not of its artifacts.
+    agent.skill(id="few", scopes=["few"])(nothing)
+    assert schemas_in(agent.card) == {"all": {"a": {"type": "string"}}, "none": {"c": {}}}
+    assert agent.skills["few"].artifacts == {"b": {"type": "number"}}
+    with pytest.raises(ValueError, match="skill 'none': its card has schemas of artifacts already"):
+        agent.skill(id="none", name="X", description="X.", tags=["x"], artifacts={"c": {}})(nothing)
+
+
+async def test_who_sees_a_hidden_skill_sees_its_schemas() -> None:
+    agent = Agent(name="A", description="A.", version="1")
+    agent.skill(id="all", name="X", description="X.", tags=["x"], artifacts={"a": {"type": "string"}})(nothing)
+    agent.skill(id="few", name="X", description="X.", tags=["x"], scopes=["few"], artifacts={"b": {"type": "number"}})(
+        nothing
+    )
+    cards = ExtendedCards(agent, with_interfaces(agent.card, "localhost:1", ""), lambda card: card)
+    for scopes, seen in ((["few"], {"all", "few"}), ([], {"all"})):
+        card = await cards.read(Reader(name="alice", scopes=frozenset(scopes)))
+        assert card is not None
+        assert set(schemas_in(card)) == seen
