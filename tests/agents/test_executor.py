@@ -139,13 +139,14 @@ async def test_its_data_is_held_to_the_schema_in_its_card(agent: RemoteAgent) ->
     good = await agent.run("score 99")
     assert isinstance(good, Completed)
     assert good.data == [99]
-    refused = await agent.run("score 101")
-    assert isinstance(refused, Failed)
-    assert refused.text == (
-        "The agent answered with an artifact 'score' that does not match its schema: "
-        "the data does not keep to maximum 100."
-    )
-    assert not refused.artifacts
+    for number in (101, 1001):
+        refused = await agent.run(f"score {number}")
+        assert isinstance(refused, Failed)
+        assert refused.text == (
+            "The agent answered with an artifact 'score' that does not match its schema: "
+            "the data does not keep to maximum 100."
+        )
+        assert not refused.artifacts
 
 
 async def test_another_replica_goes_on_where_one_was_killed(two_replicas: Pair) -> None:
