@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -230,6 +231,17 @@ def test_json_holds_nothing_that_a_terminal_obeys(run: Run, url: str) -> None:
     out = io.StringIO()
     write_json({"é": "日\u202e\x7f"}, out)
     assert out.getvalue() == '{"é": "日\\u202e\\u007f"}\n'
+
+
+def test_a_letter_that_the_terminal_lacks_ends_nothing(url: str) -> None:
+    def printed(*argv: str) -> str:
+        env = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+        command = [sys.executable, "-m", "a2a_grpc.command", "send", "msg \u00e9\u65e5", *argv]
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, check=True)
+        return done.stdout.decode("ascii")
+
+    assert "  \\xe9\\u65e5\n" in printed()
+    assert json.loads(printed("-o", "json"))["message"]["parts"] == [{"text": "\u00e9\u65e5"}]
 
 
 def test_a2acli_out_007_debug_shows_the_messages(run: Run, url: str) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import inspect
+import io
 import os
 import shlex
 import sys
@@ -154,6 +155,9 @@ def run(build: Build, argv: Sequence[str]) -> int:
 
     The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an agent's letter must not end a command
     form = _output(argv) or environment("output")
     try:
         settings = load(_named_file(argv))

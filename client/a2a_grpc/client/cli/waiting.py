@@ -45,7 +45,7 @@ async def events(run: Invocation, client: A2AClient, stream: Events, *, answerin
         run.debug(f"the stream broke, polling from here on: {error.message}")
     else:
         return
-    async with aclosing(_polled(run, client, None)) as rest:
+    async with aclosing(_polled(run, client)) as rest:
         async for event in rest:
             yield event
 
@@ -80,7 +80,9 @@ async def polled(run: Invocation, client: A2AClient, task_id: str) -> a2a_pb2.Ta
     return task
 
 
-async def _polled(run: Invocation, client: A2AClient, before: a2a_pb2.Task | None) -> Events:
+async def _polled(run: Invocation, client: A2AClient) -> Events:
+    """The task that was seen, and what changes from one look to the next, as a stream would tell it."""
+    before: a2a_pb2.Task | None = None
     async with aclosing(_looks(run, client, run.seen.task_id)) as looks:
         async for task in looks:
             found = [a2a_pb2.StreamResponse(task=task)] if before is None else changes(before, task)
