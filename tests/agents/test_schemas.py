@@ -16,7 +16,8 @@ from a2a_grpc.client import (
     message,
 )
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Agent, Reader, Turn
+from a2a_grpc.server.agents import Agent, ArtifactMismatchError, Reader, Turn
+from a2a_grpc.server.agents.schemas import ArtifactChecks, compile_schemas
 from a2a_grpc.server.card.extended import ExtendedCards
 from a2a_grpc.server.card.interfaces import with_interfaces
 from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, schemas_in
@@ -263,3 +264,34 @@ async def test_who_sees_a_hidden_skill_sees_its_schemas() -> None:
         card = await cards.read(Reader(name="alice", scopes=frozenset(scopes)))
         assert card is not None
         assert set(schemas_in(card)) == seen
+
+
+def chunk(
+    value: float | None, *, name: str = "", append: bool = False, last_chunk: bool = False
+) -> a2a_pb2.TaskArtifactUpdateEvent:
+    part_of = artifact(name, value) if value is not None else a2a_pb2.Artifact(artifact_id="1", name=name)
+    return a2a_pb2.TaskArtifactUpdateEvent(artifact=part_of, append=append, last_chunk=last_chunk)
+
+
+def test_a_later_chunk_belongs_to_the_artifact_of_its_id_also_one_of_an_earlier_turn() -> None:
+    own = compile_schemas("do", {"a": {"maximum": 5}})
+    before = [a2a_pb2.Artifact(artifact_id="1", name="a")]
+    for checks in (ArtifactChecks(own, {}, before), ArtifactChecks(own, {})):
+        if not checks._names:
+            checks.take(chunk(1, name="a"))
+        checks.take(chunk(2, append=True))
+        with pytest.raises(ArtifactMismatchError, match="'a' that does not match its schema: the data does not keep"):
+            checks.take(chunk(6, append=True))
+        checks.complete()
+
+
+def test_an_artifact_that_is_begun_again_needs_data_again() -> None:
+    checks = ArtifactChecks(compile_schemas("do", {"a": {"maximum": 5}}), {})
+    checks.take(chunk(1, name="a", last_chunk=True))
+    checks.complete()
+    checks.take(chunk(None, name="a"))
+    with pytest.raises(ArtifactMismatchError, match="it has no data"):
+        checks.complete()
+    # Under another name it is another artifact, which may hold what it likes.
+    checks.take(chunk(9, name="b"))
+    checks.complete()
