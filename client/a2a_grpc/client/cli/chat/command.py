@@ -43,7 +43,8 @@ def build(settings: Settings) -> ArgumentParser:
         description="Talk with an agent: on a terminal, or through pipes, a message on each line.",
     )
     parser.add_argument("ref", metavar="REF", nargs="?", help="the agent; see --agent-card")
-    options.add(parser, options.AGENT, settings)
+    # A conversation has no end of its own, and is always shown as it happens.
+    options.add(parser, tuple(name for name in options.AGENT if name not in ("timeout", "stream")), settings)
     parser.set_defaults(action=_chat)
     return parser
 
