@@ -116,7 +116,7 @@ async def test_a2acli_send_003_never_hangs_on_an_agent_that_does_not_stream(run:
         done = await asyncio.to_thread(run, *argv)
 
     assert done.code == 0
-    assert 0.3 <= at[1] - at[0] < 1.0, "the second pause is half as long again as the first"
+    assert at[1] - at[0] >= 0.3, "the second pause is half as long again as the first"
     assert [next(iter(event)) for event in done.json] == ["task", "statusUpdate", "statusUpdate"]
     assert "does not stream" in done.err
     assert sent[0].configuration.return_immediately
