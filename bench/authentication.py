@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,17 +19,29 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
-from bench.processes import SERVER_CPU, Server, service, store
+from bench.processes import Server, service, store
 from bench.throughput import message
 
+_AGENT = "bench.agent:agent"
 _KEYS = {f"caller-{number}": f"key-{number}" for number in range(100)}
 _ISSUER, _AUDIENCE = "https://issuer.example.com", "https://agent.example.com"
 
 Headers = Callable[[], Mapping[str, str]]
 
 
-def _tokens(folder: Path) -> tuple[dict[str, str], Callable[[str], str]]:
-    """The settings for an issuer whose keys are in a file, and what makes its tokens."""
+@dataclass(frozen=True)
+class _Case:
+    """Calls to one tenant."""
+
+    tenant: str
+    headers: Headers
+
+
+def _cases(folder: Path) -> tuple[Path, dict[str, _Case]]:
+    """A file of agents, one for each kind of authentication, and calls to them.
+
+    All are in one process: two processes of the same program differ by as much as a scheme costs.
+    """
     ecdsa, rsa_key = ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
     keys: dict[str, Any] = {"ES256": ecdsa, "RS256": rsa_key}
     published = [
@@ -39,19 +52,43 @@ def _tokens(folder: Path) -> tuple[dict[str, str], Callable[[str], str]]:
         entry.pop("key_ops", None)
     path = folder / "keys.json"
     path.write_text(json.dumps({"keys": published}))
-    settings = {"A2A_JWT_ISSUER": _ISSUER, "A2A_JWT_AUDIENCE": _AUDIENCE, "A2A_JWT_JWKS_FILE": str(path)}
     count = iter(range(10_000_000))
 
-    def make(algorithm: str) -> str:
+    def make(algorithm: str) -> Mapping[str, str]:
         claims = {"iss": _ISSUER, "aud": _AUDIENCE, "sub": "alice", "exp": time.time() + 3600, "jti": str(next(count))}
-        return jwt.encode(claims, keys[algorithm], algorithm, {"kid": algorithm})
+        token = jwt.encode(claims, keys[algorithm], algorithm, {"kid": algorithm})
+        return {"authorization": f"Bearer {token}"}
 
-    return settings, make
+    digests = {name: hashlib.sha256(key.encode()).hexdigest() for name, key in _KEYS.items()}
+    issuer = {"issuer": _ISSUER, "audience": _AUDIENCE, "jwks_file": str(path)}
+    file = folder / "agents.yaml"
+    # JSON is YAML.
+    file.write_text(
+        json.dumps(
+            {
+                "agents": {
+                    "none": {"agent": _AGENT, "auth": "anonymous"},
+                    "keys": {"agent": _AGENT, "auth": {"api_keys": {"keys": digests}}},
+                    "tokens": {"agent": _AGENT, "auth": {"jwt": issuer}},
+                }
+            }
+        )
+    )
+    es256, rs256 = make("ES256"), make("RS256")
+    return file, {
+        "no authentication": _Case("none", dict),
+        "the same, with a token that nobody reads": _Case("none", lambda: rs256),
+        "an API key, one of 100": _Case("keys", lambda: {"x-api-key": "key-99"}),
+        "a token that is known, ES256": _Case("tokens", lambda: es256),
+        "a token that is known, RS256": _Case("tokens", lambda: rs256),
+        "a new token for each call, ES256": _Case("tokens", lambda: make("ES256")),
+        "a new token for each call, RS256": _Case("tokens", lambda: make("RS256")),
+    }
 
 
-async def _load(server: Server, task_id: str, headers: list[Mapping[str, str]]) -> None:
+async def _load(server: Server, tenant: str, task_id: str, headers: list[Mapping[str, str]]) -> None:
     """GetTask with each of `headers`, eight at a time over one connection."""
-    request = a2a_pb2.GetTaskRequest(id=task_id)
+    request = a2a_pb2.GetTaskRequest(id=task_id, tenant=tenant)
     left = iter(headers)
     async with grpc.aio.insecure_channel(server.grpc) as channel:
         stub = a2a_pb2_grpc.A2AServiceStub(channel)
@@ -63,42 +100,28 @@ async def _load(server: Server, task_id: str, headers: list[Mapping[str, str]]) 
         await asyncio.gather(*(work() for _ in range(8)))
 
 
-async def _made(server: Server, headers: Mapping[str, str]) -> str:
+async def _made(server: Server, case: _Case) -> str:
+    request = message("work")
+    request.tenant = case.tenant
     async with grpc.aio.insecure_channel(server.grpc) as channel:
-        sent = (("a2a-version", "1.0"), *headers.items())
-        return (await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(message("work"), metadata=sent)).task.id
+        sent = (("a2a-version", "1.0"), *case.headers().items())
+        return (await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(request, metadata=sent)).task.id
 
 
 def measure(rounds: int, calls: int) -> Iterator[tuple[str, float, float]]:
     """Scheme, microseconds of the server's processor time for a call, and that against no authentication."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        url = stack.enter_context(store())
-        settings, make = _tokens(folder)
-        digests = ",".join(f"{name}:{hashlib.sha256(key.encode()).hexdigest()}" for name, key in _KEYS.items())
-        servers = {
-            "none": stack.enter_context(service(url)),
-            "keys": stack.enter_context(service(url, A2A_API_KEYS=digests)),
-            "tokens": stack.enter_context(service(url, SERVER_CPU, **settings)),
-        }
-        es256, rs256 = make("ES256"), make("RS256")
-        cases: dict[str, tuple[str, Headers]] = {
-            "no authentication": ("none", dict),
-            "an API key, one of 100": ("keys", lambda: {"x-api-key": "key-99"}),
-            "a token, ES256": ("tokens", lambda: {"authorization": f"Bearer {es256}"}),
-            "a token, RS256": ("tokens", lambda: {"authorization": f"Bearer {rs256}"}),
-            "a new token for each call, ES256": ("tokens", lambda: {"authorization": f"Bearer {make('ES256')}"}),
-            "a new token for each call, RS256": ("tokens", lambda: {"authorization": f"Bearer {make('RS256')}"}),
-        }
-        tasks = {name: asyncio.run(_made(servers[at], make_headers())) for name, (at, make_headers) in cases.items()}
+        file, cases = _cases(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        server = stack.enter_context(service(stack.enter_context(store()), agent=str(file)))
+        tasks = {name: asyncio.run(_made(server, case)) for name, case in cases.items()}
         taken: dict[str, list[float]] = {name: [] for name in cases}
         for turn in range(rounds + 1):
-            for name, (at, make_headers) in cases.items():
-                headers = [make_headers() for _ in range(calls)]
-                before = servers[at].cpu_seconds
-                asyncio.run(_load(servers[at], tasks[name], headers))
+            for name, case in cases.items():
+                headers = [case.headers() for _ in range(calls)]
+                before = server.cpu_seconds
+                asyncio.run(_load(server, case.tenant, tasks[name], headers))
                 if turn:  # the first one warms up
-                    taken[name].append(1e6 * (servers[at].cpu_seconds - before) / calls)
+                    taken[name].append(1e6 * (server.cpu_seconds - before) / calls)
         for name, seen in taken.items():
             against = [one / other for one, other in zip(seen, taken["no authentication"], strict=True)]
             yield name, median(seen), median(against)
@@ -106,5 +129,5 @@ def measure(rounds: int, calls: int) -> Iterator[tuple[str, float, float]]:
 
 if __name__ == "__main__":
     sys.stdout.write("| GetTask over gRPC with | CPU µs a call | against none |\n|---|---|---|\n")
-    for scheme, microseconds, ratio in measure(5, 3_000):
+    for scheme, microseconds, ratio in measure(9, 3_000):
         sys.stdout.write(f"| {scheme} | {microseconds:.0f} | {ratio:.2f} |\n")

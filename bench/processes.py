@@ -85,8 +85,10 @@ def floor(kind: str) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def service(redis_url: str | None, cpu: int = SERVER_CPU, **environment: str) -> Iterator[Server]:
-    """The service with the agent of `bench.agent`, ready."""
+def service(
+    redis_url: str | None, cpu: int = SERVER_CPU, *, agent: str = "bench.agent:agent", **environment: str
+) -> Iterator[Server]:
+    """The service with `agent`, ready."""
     grpc, http = free_port(), free_port()
     settings = {
         "A2A_GRPC_ADDR": f"127.0.0.1:{grpc}",
@@ -97,7 +99,7 @@ def service(redis_url: str | None, cpu: int = SERVER_CPU, **environment: str) ->
         **({"A2A_REDIS_URL": redis_url} if redis_url else {}),
         **environment,
     }
-    with running(["-m", "a2a_grpc.command", "serve", "bench.agent:agent"], cpu, settings) as server:
+    with running(["-m", "a2a_grpc.command", "serve", agent], cpu, settings) as server:
         server.grpc, server.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}"
         ready(server.http)
         yield server

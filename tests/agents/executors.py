@@ -167,8 +167,47 @@ class Broken(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
 
 
+class Shapes(AgentExecutor):
+    """Other ways in which executors answer: the second word says which."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        match context.get_user_input().split()[1]:
+            case "whole":
+                await event_queue.enqueue_event(
+                    Task(
+                        id=context.task_id or "",
+                        context_id=context.context_id or "",
+                        status=TaskStatus(state=TaskState.TASK_STATE_COMPLETED, message=new_text_message("All of it.")),
+                        artifacts=[Artifact(artifact_id="1", name="all", parts=[Part(text="everything")])],
+                        history=[context.message] if context.message else [],
+                    )
+                )
+            case "submits":
+                await updater.submit()
+                await updater.start_work()
+                await updater.complete(updater.new_agent_message([Part(text="Done.")]))
+            case "silent":
+                pass
+            case "ponders":
+                await asyncio.sleep(0.7)
+                await event_queue.enqueue_event(new_text_message("Forty-two."))
+            case "authorizes":
+                await updater.requires_auth(updater.new_agent_message([Part(text="Approve it.")]))
+                await asyncio.sleep(0.3)
+                await updater.start_work()
+                await updater.complete(updater.new_agent_message([Part(text="Approved.")]))
+            case "looks":
+                call = context.call_context
+                said = [call.user.user_name, call.user.is_authenticated, call.tenant, sorted(call.requested_extensions)]
+                related = [task.status.message.parts[0].text for task in context.related_tasks]
+                await event_queue.enqueue_event(new_text_message(f"{said} {context.metadata} {related}"))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
 class Scores(AgentExecutor):
-    """Writes a number, and has words of its own for whatever goes wrong, as many executors do."""
+    """Writes a number, and has words of its own for whatever goes wrong, as many executors do, or none at all."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
@@ -177,7 +216,8 @@ class Scores(AgentExecutor):
         try:
             await updater.add_artifact([part], name="score")
         except Exception as error:  # noqa: BLE001 - as it is written in the wild
-            await updater.failed(updater.new_agent_message([new_text_part(f"Oops: {error!r}")]))
+            if part.data.number_value < 1000:
+                await updater.failed(updater.new_agent_message([new_text_part(f"Oops: {error!r}")]))
         else:
             await updater.complete()
 
@@ -198,6 +238,7 @@ class Dispatch(AgentExecutor):
             "recover": Recovering(),
             "broken": Broken(),
             "score": Scores(),
+            "shape": Shapes(),
         }
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:

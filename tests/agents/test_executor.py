@@ -7,6 +7,7 @@ import pytest
 
 from a2a_grpc.client import (
     A2AClient,
+    AuthRequired,
     Canceled,
     Completed,
     Failed,
@@ -14,12 +15,13 @@ from a2a_grpc.client import (
     RemoteAgent,
     Reply,
     TaskUpdate,
+    message,
 )
 from a2a_grpc.pb import a2a_pb2
 from tests.support.replica import Pair
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.agent("--executor=tests.agents.executors:Dispatch", A2A_LEASE_TTL="1")
+pytestmark = pytest.mark.agent("--executor=tests.agents.executors:Dispatch", A2A_LEASE_TTL="1", A2A_MIXED_TIMEOUT="0.5")
 
 BINDINGS = ("GRPC", "HTTP+JSON", "JSONRPC")
 
@@ -139,13 +141,86 @@ async def test_its_data_is_held_to_the_schema_in_its_card(agent: RemoteAgent) ->
     good = await agent.run("score 99")
     assert isinstance(good, Completed)
     assert good.data == [99]
-    refused = await agent.run("score 101")
-    assert isinstance(refused, Failed)
-    assert refused.text == (
-        "The agent answered with an artifact 'score' that does not match its schema: "
-        "the data does not keep to maximum 100."
-    )
-    assert not refused.artifacts
+    for number in (101, 1001):
+        refused = await agent.run(f"score {number}")
+        assert isinstance(refused, Failed)
+        assert refused.text == (
+            "The agent answered with an artifact 'score' that does not match its schema: "
+            "the data does not keep to maximum 100."
+        )
+        assert not refused.artifacts
+
+
+async def test_a_task_may_come_as_a_whole(agent: RemoteAgent) -> None:
+    result = await agent.run("shape whole")
+    assert isinstance(result, Completed)
+    assert (result.text, result.said) == ("everything", "All of it.")
+    assert [part.text for said in result.task.history for part in said.parts] == ["shape whole"]
+
+
+@pytest.fixture
+async def one(two_replicas: Pair) -> AsyncIterator[RemoteAgent]:
+    """The agent over gRPC, where the binding does not matter."""
+    async with await RemoteAgent.connect(two_replicas.replicas[0].http_url, bindings=["GRPC"]) as agent:
+        yield agent
+
+
+async def test_an_executor_that_returns_without_an_end_has_completed_its_task(one: RemoteAgent) -> None:
+    result = await one.run("shape silent")
+    assert isinstance(result, Completed)
+    assert result.text == ""
+
+
+async def test_what_was_submitted_already_can_be_submitted_without_harm(one: RemoteAgent) -> None:
+    result = await one.run("shape submits")
+    assert isinstance(result, Completed)
+    assert result.said == "Done."
+
+
+async def test_a_message_that_takes_long_completes_the_task_that_there_is_by_then(one: RemoteAgent) -> None:
+    result = await one.run("shape ponders")
+    assert isinstance(result, Completed)
+    assert result.said == "Forty-two."
+
+
+async def test_an_authorization_may_come_while_the_executor_waits(one: RemoteAgent) -> None:
+    asked = await one.run("shape authorizes")
+    assert isinstance(asked, AuthRequired)
+    assert asked.text == "Approve it."
+    result = await one.result(asked.continuation)
+    assert isinstance(result, Completed)
+    assert result.said == "Approved."
+
+
+async def test_it_sees_who_calls_with_what(one: RemoteAgent) -> None:
+    earlier = await one.run("shape submits")
+    assert isinstance(earlier, Completed)
+    request = a2a_pb2.SendMessageRequest(message=message("shape looks"))
+    request.message.reference_task_ids.append(earlier.task_id)
+    request.metadata.update({"depth": 3})
+    result = await one.run(request)
+    assert isinstance(result, Reply)
+    active = ["urn:a2a-grpc:extension:event-sequence:v1"]
+    assert result.text == f"['', False, '', {active}] {{'depth': 3.0}} ['Done.']"
+
+
+async def test_another_replica_goes_on_where_one_stops(two_replicas: Pair) -> None:
+    """That is no attempt, and still the executor sees what is there."""
+    one, other = two_replicas.replicas
+    async with await RemoteAgent.connect(one.http_url, bindings=["GRPC"]) as agent:
+        place = await agent.start("recover")
+        assert not isinstance(place, Reply)
+    async with await RemoteAgent.connect(other.http_url) as agent:
+
+        async def at_work() -> bool:
+            return bool((await agent.client.get_task(a2a_pb2.GetTaskRequest(id=place.task_id))).artifacts)
+
+        await wait_until(at_work, "the executor is at work")
+        one.terminate()
+        result = await agent.result(place, timeout=20)
+        assert await asyncio.to_thread(one.wait) == 0
+    assert isinstance(result, Completed)
+    assert result.text == "begun\nattempt 1, found ['begun']"
 
 
 async def test_another_replica_goes_on_where_one_was_killed(two_replicas: Pair) -> None:

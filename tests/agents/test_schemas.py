@@ -1,6 +1,7 @@
 """Artifacts with a schema: the service writes nothing that does not match, and the client takes nothing of the kind."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from a2a_grpc.client import (
     message,
 )
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.agents import Agent, Turn
+from a2a_grpc.server.agents import Agent, ArtifactMismatchError, Reader, Turn
+from a2a_grpc.server.agents.schemas import ArtifactChecks, compile_schemas
+from a2a_grpc.server.card.extended import ExtendedCards
+from a2a_grpc.server.card.interfaces import with_interfaces
 from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, schemas_in
 from tests.agents.schema_agents import BAD, GOOD, REPORT
 from tests.support.replica import Pair
@@ -82,7 +86,7 @@ async def test_data_that_does_not_match_ends_the_task_and_is_seen_by_nobody(
         assert isinstance(result, Failed)
         assert result.text == said
         assert result.data + [part.text for part in parts(result.task) if part.HasField("text")] == left
-        assert "180" not in str(result.task)
+        assert "180" not in result.text
     log = two_replicas.replicas[0].log()
     assert f"task {result.task_id}: what the agent wrote is refused" in log
     if said == REFUSED:
@@ -227,3 +231,67 @@ def artifact(name: str, value: Any) -> a2a_pb2.Artifact:
 
 async def nothing(turn: Turn) -> None:
     """Does nothing."""
+
+
+def test_a_card_from_a_file_has_its_schemas_itself(tmp_path: Path) -> None:
+    file = tmp_path / "card.yaml"
+    file.write_text(
+        "name: A\n"
+        "skills: [{id: all, name: X, description: X., tags: [x]}, {id: few, name: X, description: X., tags: [x]}]\n"
+        "capabilities:\n"
+        "  extensions:\n"
+        f"    - uri: {ARTIFACT_SCHEMAS}\n"
+        "      params: {all: {a: {type: string}}, few: {b: {type: number}}, none: {c: {}}}\n"
+    )
+    agent = Agent.from_card(file)
+    agent.skill(id="all")(nothing)
+    # Callers without the scope don't read of the skill, and so not of its artifacts.
+    agent.skill(id="few", scopes=["few"])(nothing)
+    assert schemas_in(agent.card) == {"all": {"a": {"type": "string"}}, "none": {"c": {}}}
+    assert agent.skills["few"].artifacts == {"b": {"type": "number"}}
+    with pytest.raises(ValueError, match="skill 'none': its card has schemas of artifacts already"):
+        agent.skill(id="none", name="X", description="X.", tags=["x"], artifacts={"c": {}})(nothing)
+
+
+async def test_who_sees_a_hidden_skill_sees_its_schemas() -> None:
+    agent = Agent(name="A", description="A.", version="1")
+    agent.skill(id="all", name="X", description="X.", tags=["x"], artifacts={"a": {"type": "string"}})(nothing)
+    agent.skill(id="few", name="X", description="X.", tags=["x"], scopes=["few"], artifacts={"b": {"type": "number"}})(
+        nothing
+    )
+    cards = ExtendedCards(agent, with_interfaces(agent.card, "localhost:1", ""), lambda card: card)
+    for scopes, seen in ((["few"], {"all", "few"}), ([], {"all"})):
+        card = await cards.read(Reader(name="alice", scopes=frozenset(scopes)))
+        assert card is not None
+        assert set(schemas_in(card)) == seen
+
+
+def chunk(
+    value: float | None, *, name: str = "", append: bool = False, last_chunk: bool = False
+) -> a2a_pb2.TaskArtifactUpdateEvent:
+    part_of = artifact(name, value) if value is not None else a2a_pb2.Artifact(artifact_id="1", name=name)
+    return a2a_pb2.TaskArtifactUpdateEvent(artifact=part_of, append=append, last_chunk=last_chunk)
+
+
+def test_a_later_chunk_belongs_to_the_artifact_of_its_id_also_one_of_an_earlier_turn() -> None:
+    own = compile_schemas("do", {"a": {"maximum": 5}})
+    before = [a2a_pb2.Artifact(artifact_id="1", name="a")]
+    for checks in (ArtifactChecks(own, {}, before), ArtifactChecks(own, {})):
+        if not checks._names:
+            checks.take(chunk(1, name="a"))
+        checks.take(chunk(2, append=True))
+        with pytest.raises(ArtifactMismatchError, match="'a' that does not match its schema: the data does not keep"):
+            checks.take(chunk(6, append=True))
+        checks.complete()
+
+
+def test_an_artifact_that_is_begun_again_needs_data_again() -> None:
+    checks = ArtifactChecks(compile_schemas("do", {"a": {"maximum": 5}}), {})
+    checks.take(chunk(1, name="a", last_chunk=True))
+    checks.complete()
+    checks.take(chunk(None, name="a"))
+    with pytest.raises(ArtifactMismatchError, match="it has no data"):
+        checks.complete()
+    # Under another name it is another artifact, which may hold what it likes.
+    checks.take(chunk(9, name="b"))
+    checks.complete()

@@ -11,7 +11,21 @@ from collections.abc import Iterator
 import pexpect
 import pytest
 
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire import protojson
 from tests.client.cli_agent import EVIL
+from tests.client.peers import (
+    Request,
+    answer_to,
+    card,
+    http_peer,
+    operation_of,
+    response,
+    sse,
+    status_event,
+    task,
+    task_event,
+)
 from tests.support.commands import Outcome
 from tests.support.replica import ROOT, Pair, Replica
 
@@ -301,6 +315,50 @@ def test_a2acli_out_005_nobody_is_asked_where_nothing_can_be_seen(server: Replic
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 2
+
+
+async def test_a2acli_auth_011_a_task_goes_on_when_it_is_authorized() -> None:
+    """Nothing is sent: the agent hears of it in its own way, and whoever waits sees how it goes on (7.6)."""
+    asked: list[str] = []
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.target.endswith("agent-card.json"):
+            writer.write(response(body=protojson.dumps(card(("HTTP+JSON", "1.0", peer.url)))))
+            return
+        asked.append(operation_of(request))
+        if asked[-1] == "GetTask":
+            writer.write(answer_to(request, task(a2a_pb2.TASK_STATE_COMPLETED)))
+            return
+        waits = task_event(a2a_pb2.TASK_STATE_AUTH_REQUIRED)
+        rest = [status_event(a2a_pb2.TASK_STATE_WORKING), status_event(a2a_pb2.TASK_STATE_COMPLETED)]
+        events = [waits] if asked[-1] == "SendStreamingMessage" else [waits, *rest]
+        writer.write(response(body=sse(*events), media_type="text/event-stream"))
+
+    async with http_peer(respond) as peer:
+        done = await asyncio.to_thread(piped, "let me in\n/wait\n", peer.url)
+
+    assert (done.code, done.err) == (0, "")
+    assert done.fields["State"] == ["AUTH_REQUIRED", "WORKING", "COMPLETED"]
+    assert [operation for operation in asked if operation != "GetTask"] == ["SendStreamingMessage", "SubscribeToTask"]
+
+
+async def test_a_message_that_may_have_arrived_is_not_sent_again() -> None:
+    """To an agent that might do it twice: it declares no numbers for its events, so it may not know messages again."""
+    asked: list[str] = []
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.target.endswith("agent-card.json"):
+            writer.write(response(body=protojson.dumps(card(("HTTP+JSON", "1.0", peer.url)))))
+            return
+        asked.append(operation_of(request))
+        writer.transport.abort()
+
+    async with http_peer(respond) as peer:
+        done = await asyncio.to_thread(piped, "hello\nagain\n", peer.url)
+
+    assert done.code == 3
+    assert "Nobody knows whether the agent got the message." in done.err
+    assert asked == ["SendStreamingMessage"]
 
 
 async def test_an_agent_that_is_not_there_ends_the_chat(server: Replica) -> None:

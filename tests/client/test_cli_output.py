@@ -3,12 +3,14 @@
 import asyncio
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 
 import pytest
 
+from a2a_grpc.client import A2AClient
 from a2a_grpc.client.cli.failures import EXITS, CommandError, failure_of
 from a2a_grpc.client.cli.output import write_json
 from a2a_grpc.client.interfaces import BINDINGS
@@ -150,6 +152,23 @@ def test_a2acli_out_004_codes_of_the_command_itself(run: Run, url: str) -> None:
     assert error("send", "hang", "--timeout", "0.2") == (5, "A2ACLI_ERR_TIMEOUT")
 
 
+def test_a2acli_out_004_what_nobody_expected_is_told_as_well(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("s3cret-token in it")
+
+    monkeypatch.setattr(A2AClient, "get_task", broken)
+    argv = ("task", "get", "x", "--bearer", "s3cret-token")
+    for more in ((), ("--debug",)):
+        done = run(*argv, "-o", "json", *more)
+        assert done.code == 1
+        assert done.json[0]["error"]["code"] == "A2ACLI_ERR_INTERNAL"
+        assert done.json[0]["error"]["message"] == "ZeroDivisionError: [hidden] in it"
+        assert ("Traceback" in done.err) == bool(more)
+        assert "s3cret" not in done.err
+
+
 def test_a2acli_exit_001_codes_agree_with_exit_codes() -> None:
     """Appendix D, all of it."""
     assert EXITS == {
@@ -212,6 +231,17 @@ def test_json_holds_nothing_that_a_terminal_obeys(run: Run, url: str) -> None:
     out = io.StringIO()
     write_json({"é": "日\u202e\x7f"}, out)
     assert out.getvalue() == '{"é": "日\\u202e\\u007f"}\n'
+
+
+def test_a_letter_that_the_terminal_lacks_ends_nothing(url: str) -> None:
+    def printed(*argv: str) -> str:
+        env = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+        command = [sys.executable, "-m", "a2a_grpc.command", "send", "msg \u00e9\u65e5", *argv]
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, check=True)
+        return done.stdout.decode("ascii")
+
+    assert "  \\xe9\\u65e5\n" in printed()
+    assert json.loads(printed("-o", "json"))["message"]["parts"] == [{"text": "\u00e9\u65e5"}]
 
 
 def test_a2acli_out_007_debug_shows_the_messages(run: Run, url: str) -> None:

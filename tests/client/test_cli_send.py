@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,7 @@ def test_a2acli_send_003_a_message_is_all_that_comes(run: Run, url: str) -> None
 
 async def test_a2acli_send_003_never_hangs_on_an_agent_that_does_not_stream(run: Run) -> None:
     looks = [a2a_pb2.TASK_STATE_WORKING, a2a_pb2.TASK_STATE_COMPLETED]
+    at: list[float] = []
 
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.target.endswith("agent-card.json"):
@@ -105,13 +107,16 @@ async def test_a2acli_send_003_never_hangs_on_an_agent_that_does_not_stream(run:
             writer.write(answer_to(request, answer))
         else:
             assert operation_of(request) == "GetTask"
+            at.append(time.monotonic())
             writer.write(answer_to(request, task(looks.pop(0))))
 
     sent: list[a2a_pb2.SendMessageRequest] = []
     async with http_peer(respond) as peer:
-        done = await asyncio.to_thread(run, "send", "-a", peer.url, "hi", "--stream", "-o", "json")
+        argv = ("send", "-a", peer.url, "hi", "--stream", "-o", "json", "--poll-interval", "200ms")
+        done = await asyncio.to_thread(run, *argv)
 
     assert done.code == 0
+    assert at[1] - at[0] >= 0.3, "the second pause is half as long again as the first"
     assert [next(iter(event)) for event in done.json] == ["task", "statusUpdate", "statusUpdate"]
     assert "does not stream" in done.err
     assert sent[0].configuration.return_immediately

@@ -313,6 +313,34 @@ async def test_a_task_of_an_agent_without_numbers_is_looked_for_again() -> None:
     assert isinstance(updates[-1], Completed) and updates[-1].text == "1 2 3 "
 
 
+async def test_what_an_agent_without_numbers_tells_twice_is_put_right_at_the_end() -> None:
+    """Its subscription begins with a chunk that the Task holds already, which nobody can see; its task says what is."""
+
+    class Twice(Forgetful):
+        async def get_task(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:
+            return task(COMPLETED, "t1", made("1 ", "2 ", "3 "))
+
+    servicer = Twice(
+        [task_event(WORKING), chunk("1 ", append=False), None],
+        [
+            pb.StreamResponse(task=task(WORKING, "t1", made("1 ", "2 "))),
+            chunk("2 ", append=True),
+            chunk("3 ", append=True),
+            status_event(COMPLETED),
+        ],
+    )
+    async with agent_of(servicer) as agent:
+        updates = await told(agent.run_stream("go"))
+
+    *_, end, corrected, result = updates
+    assert isinstance(end, StatusUpdate) and isinstance(corrected, TaskUpdate) and isinstance(result, Completed)
+    assert list(corrected.task.artifacts) == list(result.artifacts) == [made("1 ", "2 ", "3 ")]
+
+
+def made(*texts: str) -> pb.Artifact:
+    return pb.Artifact(artifact_id="a", parts=[pb.Part(text=text) for text in texts])
+
+
 async def test_what_an_agent_no_longer_has_comes_as_the_task() -> None:
     """The agent numbers its events, and has cut off those in the middle: nothing is counted twice."""
     known = pb.Artifact(artifact_id="a", parts=[pb.Part(text="1 "), pb.Part(text="2 "), pb.Part(text="3 ")])

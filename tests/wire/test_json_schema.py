@@ -100,6 +100,7 @@ def test_data_as_deep_and_as_large_as_it_comes_is_checked() -> None:
         ({"properties": {"a": {"$id": "b"}}}, "/properties/a/$id: only the whole schema may have one"),
         ({"patternProperties": {"a": {}}, "allOf": [{"unevaluatedProperties": False}]}, "cannot be used together"),
         ({"$dynamicRef": "b#c"}, "/$dynamicRef: b#c is elsewhere; put it into $defs"),
+        ({"$schema": 5}, "/$schema: must be https://json-schema.org/draft/2020-12/schema"),
         ({"minLength": -1}, "/minLength: -1 is less than the minimum of 0"),
         (json.loads('{"not":' * 101 + "{}" + "}" * 101), "nests too deep"),
         ({"const": float("inf")}, "is no JSON"),

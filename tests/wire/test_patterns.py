@@ -42,6 +42,7 @@ def test_it_finds_what_others_find(expression: str, text: str) -> None:
         (r"[\u00e9\u{1F600}]", ["café", "😀"], ["cafe"]),
         (r"^[^\]\\-]$", ["a"], ["]", "\\", "-"]),
         (r"^\.\/\{\}$", ["./{}"], ["a/{}"]),
+        (r"^\cC\t$", ["\x03\t"], ["C\t"]),
         ("", ["", "x"], []),
         (r"^[]$", [], ["", "a", "]"]),
     ],
@@ -65,7 +66,7 @@ def test_what_keeps_other_matchers_busy_for_years_takes_steps_in_proportion(patt
 @pytest.mark.parametrize(
     "pattern",
     [
-        "(", ")", "[", "[b-a]", "a**", "*", "{2}", "a{", "a{2,1}", r"\q", r"\x4", "(?=a)", "(?<!a)", r"(a)\1",
+        "(", ")", "[", "[b-a]", "a**", "*", "{2}", "a{", "a{2,1}", r"\q", r"\c1", r"\x4", "(?=a)", "(?<!a)", r"(a)\1",
         r"\k<a>", r"\p{L}", "a{10001}", "(a{100}){100}", "(" * 51 + ")" * 51, "^*", "(?i)a",
     ],
 )  # fmt: skip

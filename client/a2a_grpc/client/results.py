@@ -193,7 +193,7 @@ Result: TypeAlias = Reply | Completed | InputRequired | AuthRequired | Failed | 
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdate:
-    """The task as it stands: at the beginning, and again where the agent no longer has what happened in between."""
+    """The task as it stands: at the beginning, and again, in place of what was told, where a connection was lost."""
 
     task: a2a_pb2.Task
 

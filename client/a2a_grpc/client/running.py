@@ -1,7 +1,7 @@
 """One run of a remote agent: its events become updates and, at the end, a result."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Final, TypeAlias, TypeVar
 
@@ -35,6 +35,8 @@ _STOPS: Final = TERMINAL | INTERRUPTED
 
 # The end travels with the last event. An agent that keeps the stream open loses the connection, and nothing else.
 _END_SECONDS: Final = 0.25
+# What is known already is the result then.
+_CORRECTION_SECONDS: Final = 10.0
 
 T = TypeVar("T")
 
@@ -100,6 +102,10 @@ class Run:
         self.cursor = event.seq or self.cursor
         return update
 
+    def differs(self, artifacts: Sequence[a2a_pb2.Artifact]) -> bool:
+        """Whether these are other artifacts than those that were told."""
+        return list(artifacts) != list(self._fold.artifacts.artifacts)
+
     def result(self) -> Result:
         """How it went. Raises InvalidAgentResponseError where the agent has stopped without saying that."""
         if self._message is not None:
@@ -159,6 +165,7 @@ class Runner:
         is_client_patient = self.client.numbers_events and (card is None or card.capabilities.streaming)
         retries = Retries(0.0 if is_client_patient else self._patience, asyncio.Event())
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        is_subscription = is_replay
         while True:
             try:
                 async with aclosing(events):
@@ -179,6 +186,10 @@ class Runner:
             except UnavailableError as error:
                 failure = error
             else:
+                if is_subscription and not self.client.numbers_events:
+                    corrected = await self._corrected(run)
+                    if corrected is not None:
+                        yield corrected
                 yield run.result()
                 return
             if not run.task_id:
@@ -188,11 +199,24 @@ class Runner:
                     failure.message, task_id=run.task_id, continuation=run.continuation()
                 ) from failure
             events = self.client.following(run.task_id, run.cursor)
+            is_subscription = True
 
     async def _is_at(self, run: Run) -> bool:
         """Whether the task still waits as the run knows it."""
         task = await self.client.get_task(a2a_pb2.GetTaskRequest(id=run.task_id, history_length=0))
         return task.status.state == run.state and time_of(task.status) == run.changed_at
+
+    async def _corrected(self, run: Run) -> Update | None:
+        """The task as its agent has it at the end, where that is something else; the run knows it from then on.
+
+        Without numbers nobody can tell whether a chunk that comes after the Task of a subscription is in that already.
+        """
+        with suppress(TimeoutError, A2AError):
+            async with asyncio.timeout(_CORRECTION_SECONDS):
+                task = await self.client.get_task(a2a_pb2.GetTaskRequest(id=run.task_id))
+            if task.status.state == run.state and run.differs(task.artifacts):
+                return run.add(Numbered(0, a2a_pb2.StreamResponse(task=task)))
+        return None
 
 
 async def drained(updates: Updates) -> Result:

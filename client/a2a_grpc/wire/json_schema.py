@@ -127,7 +127,7 @@ class JsonSchema:
     # -- before it is used -------------------------------------------------------------------------------------------
 
     def _check(self, schema: Mapping[str, Any]) -> None:
-        if schema.get("$schema", DIALECT).rstrip("#") != DIALECT:
+        if str(schema.get("$schema", DIALECT)).rstrip("#") != DIALECT:
             raise SchemaError(f"/$schema: must be {DIALECT}")
         references, matched, unevaluated = set[str](), False, False
         for objects, (pointer, key, value) in enumerate(_keywords(schema)):

@@ -272,6 +272,8 @@ class _Parser:
             return _one(_CONTROL[letter])
         if letter == "b" and in_class:
             return _one(8)
+        if letter == "c" and self._peek().isascii() and self._peek().isalpha():
+            return _one(ord(self._next()) % 32)
         if letter in {"x", "u"}:
             return _one(self._hexadecimal(letter))
         if letter in {"p", "P", "k"} or letter.isdigit():

@@ -3,9 +3,11 @@
 import argparse
 import asyncio
 import inspect
+import io
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,6 +155,9 @@ def run(build: Build, argv: Sequence[str]) -> int:
 
     The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an agent's letter must not end a command
     form = _output(argv) or environment("output")
     try:
         settings = load(_named_file(argv))
@@ -191,8 +196,11 @@ def _ended(invocation: Invocation) -> int:
         if (how := invocation.resume()) and invocation.seen.state not in TERMINAL:
             invocation.say(f"the task goes on: {how}")
         return INTERRUPTED
-    except OSError as error:
-        return _report(Failure(INTERNAL, f"{error.strerror or error}."), as_json=args.output == "json")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in the form that was asked for (11.4)
+        invocation.debug(traceback.format_exc())
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        failure = Failure(INTERNAL, invocation.hide(what), "" if args.debug else "--debug shows where it comes from.")
+        return _report(failure, as_json=args.output == "json")
     return code
 
 

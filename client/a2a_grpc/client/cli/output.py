@@ -48,8 +48,12 @@ def printer_for(args: argparse.Namespace, out: TextIO, *, lines: bool) -> Printe
 
 
 def write_json(value: Any, out: TextIO) -> None:
-    """Write a JSON value on one line, at once. What a terminal would obey is escaped, which is the same JSON."""
-    text = json.dumps(value, ensure_ascii=False)
+    """Write a JSON value on one line, at once. What a terminal would obey is escaped, which is the same JSON.
+
+    So is what the encoding of `out` might lack.
+    """
+    utf8 = (getattr(out, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, ensure_ascii=not utf8)
     escapes = {code: f"\\u{code:04x}" for code in UNSAFE}
     out.write(text.translate(escapes) + "\n")
     out.flush()

@@ -98,7 +98,10 @@ def _data(said: str) -> a2a_pb2.Part:
 
 
 def _stdin() -> str:
-    text = sys.stdin.read()
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise CommandError(USAGE, f"What is on stdin is no text: {error}.") from error
     if not text:
         raise CommandError(USAGE, "There is nothing on stdin.")
     return text

@@ -44,7 +44,7 @@ async def _send(run: Invocation) -> int:
             run.seen.take(answer)
             run.printer.show(answer)
         else:
-            stream = client.send_streaming_message(request)
+            stream = waiting.sending(run, client, request)
             run.printer.show(await waiting.settled(run, client, stream, answering=bool(args.task_id)))
     run.printer.resume(run.resume())
     run.warn_of_outcome()
@@ -52,9 +52,9 @@ async def _send(run: Invocation) -> int:
 
 
 async def _stream(run: Invocation, client: A2AClient, request: a2a_pb2.SendMessageRequest) -> None:
-    if client.card is not None and not client.card.capabilities.streaming:
+    if not waiting.streams(client):
         run.say("the agent does not stream: it is asked for the task again and again")
-    stream = client.send_streaming_message(request)
+    stream = waiting.sending(run, client, request)
     async with aclosing(waiting.events(run, client, stream, answering=bool(run.args.task_id))) as events:
         async for event in events:
             run.printer.show(event)

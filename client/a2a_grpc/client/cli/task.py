@@ -102,7 +102,7 @@ async def _cancel(run: Invocation) -> int:
 async def _subscribe(run: Invocation) -> int:
     run.seen.task_id = run.args.id
     async with connected(run) as client:
-        stream = waiting.subscription(client, run.args.id)
+        stream = waiting.following(run, client, run.args.id)
         if run.args.stream:
             async with aclosing(waiting.events(run, client, stream)) as events:
                 async for event in events:

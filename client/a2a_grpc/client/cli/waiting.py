@@ -45,7 +45,7 @@ async def events(run: Invocation, client: A2AClient, stream: Events, *, answerin
         run.debug(f"the stream broke, polling from here on: {error.message}")
     else:
         return
-    async with aclosing(_polled(run, client, None)) as rest:
+    async with aclosing(_polled(run, client)) as rest:
         async for event in rest:
             yield event
 
@@ -80,8 +80,12 @@ async def polled(run: Invocation, client: A2AClient, task_id: str) -> a2a_pb2.Ta
     return task
 
 
-async def _polled(run: Invocation, client: A2AClient, before: a2a_pb2.Task | None) -> Events:
-    async with aclosing(_looks(run, client, run.seen.task_id)) as looks:
+async def _polled(run: Invocation, client: A2AClient, before: a2a_pb2.Task | None = None) -> Events:
+    """The task that was seen, and what changes from one look to the next, as a stream would tell it.
+
+    With `before`, the task as it was told already, only what has changed since.
+    """
+    async with aclosing(_looks(run, client, run.seen.task_id, at_once=before is None)) as looks:
         async for task in looks:
             found = [a2a_pb2.StreamResponse(task=task)] if before is None else changes(before, task)
             before = task
@@ -90,12 +94,17 @@ async def _polled(run: Invocation, client: A2AClient, before: a2a_pb2.Task | Non
                 yield event
 
 
-async def _looks(run: Invocation, client: A2AClient, task_id: str) -> AsyncGenerator[a2a_pb2.Task, None]:
+async def _looks(
+    run: Invocation, client: A2AClient, task_id: str, *, at_once: bool = True
+) -> AsyncGenerator[a2a_pb2.Task, None]:
     """The task again and again, up to the one that ends the wait."""
     request = a2a_pb2.GetTaskRequest(id=task_id)
     if getattr(run.args, "history", None) is not None:
         request.history_length = run.args.history
     first = pause = run.args.poll_interval
+    if not at_once:
+        await asyncio.sleep(pause)
+        pause *= _GROWTH
     answered = time.monotonic()
     while True:
         try:
@@ -122,6 +131,33 @@ async def _notice(run: Invocation) -> None:
         run.say(f"waiting for task {run.seen.task_id} of context {run.seen.context_id}")
 
 
-def subscription(client: A2AClient, task_id: str) -> Events:
-    """The stream of a task."""
-    return client.subscribe_to_task(a2a_pb2.SubscribeToTaskRequest(id=task_id))
+def sending(run: Invocation, client: A2AClient, request: a2a_pb2.SendMessageRequest) -> Events:
+    """What comes of a message: the stream of the agent, or where it has none, what looks at the task tell."""
+    return client.send_streaming_message(request) if streams(client) else _sent_and_polled(run, client, request)
+
+
+def following(run: Invocation, client: A2AClient, task_id: str) -> Events:
+    """What happens to a task, likewise."""
+    if streams(client):
+        return client.subscribe_to_task(a2a_pb2.SubscribeToTaskRequest(id=task_id))
+    run.seen.task_id = task_id
+    return _polled(run, client)
+
+
+def streams(client: A2AClient) -> bool:
+    """Whether the card rules streams out (13.3)."""
+    return client.card is None or client.card.capabilities.streaming
+
+
+async def _sent_and_polled(run: Invocation, client: A2AClient, request: a2a_pb2.SendMessageRequest) -> Events:
+    request.configuration.return_immediately = True
+    response = await client.send_message(request)
+    if response.HasField("message"):
+        yield a2a_pb2.StreamResponse(message=response.message)
+        return
+    run.seen.take(response)
+    yield a2a_pb2.StreamResponse(task=response.task)
+    if response.task.status.state not in TERMINAL | INTERRUPTED:
+        async with aclosing(_polled(run, client, response.task)) as rest:
+            async for event in rest:
+                yield event

@@ -68,7 +68,7 @@ class Skill:
         """The checks of what a turn writes; None: there is nothing to check."""
         if not self.schemas and not self.card_schemas:
             return None
-        task = turn.task() if turn.history or turn.attempt > 1 else None
+        task = turn.task()
         return ArtifactChecks(self.schemas, self.card_schemas, () if task is None else task.artifacts)
 
     def is_for(self, name: str, scopes: frozenset[str]) -> bool:

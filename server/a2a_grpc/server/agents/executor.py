@@ -42,10 +42,13 @@ def from_executor(executor: AgentExecutor, card: a2a_pb2.AgentCard, *, attempts:
     agent.checks_media_types = False
 
     async def run(turn: Turn) -> None:
-        begun = turn.attempt > 1 or bool(turn.history)
-        queue = _Events(turn, has_task=begun)
+        task = turn.task()
+        if task is not None and turn.attempt == 1 and task.status.state == states.SUBMITTED:
+            # It is there, but no executor has seen it: with a2a-sdk it would be the executor that makes it.
+            task = None
+        queue = _Events(turn, has_task=task is not None)
         try:
-            await executor.execute(await _context(turn, turn.task() if begun else None), queue)
+            await executor.execute(await _context(turn, task), queue)
         except A2AError as error:
             # What a2a-sdk would have answered the call with.
             raise Fail(str(error)) from error

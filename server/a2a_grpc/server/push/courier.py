@@ -55,6 +55,7 @@ class Courier:
         self._network = CheckedNetwork(destinations, connections=connections)
         self._connections = connections
         self._pool: httpcore.AsyncConnectionPool | None = None
+        self._making = asyncio.Lock()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -78,10 +79,11 @@ class Courier:
         headers = self._headers(config, destination, event, body)
         status = 0
         retry_after = None
+        pool = self._pool or await self._made_pool()
         try:
             async with (
                 asyncio.timeout(self._timeout),
-                (await self._made_pool()).stream(
+                pool.stream(
                     "POST",
                     httpcore.URL(
                         scheme=destination.scheme.encode(),
@@ -110,18 +112,18 @@ class Courier:
 
     async def _made_pool(self) -> httpcore.AsyncConnectionPool:
         """Made for the first delivery: certificates take long to load, and many services never send anything."""
-        trusting = await asyncio.to_thread(_trusting) if self._pool is None else None
-        if self._pool is None:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=trusting,
-                # Not bounded here: who is canceled while it waits for a connection of the pool may leave one behind
-                # that nobody uses and nobody closes, until there are no others. The sender bounds its requests.
-                max_connections=None,
-                max_keepalive_connections=self._connections,
-                keepalive_expiry=_KEPT_OPEN,
-                network_backend=self._network,
-            )
-        return self._pool
+        async with self._making:
+            if self._pool is None:
+                self._pool = httpcore.AsyncConnectionPool(
+                    ssl_context=await asyncio.to_thread(_trusting),
+                    # Not bounded here: who is canceled while it waits for a connection of the pool may leave one behind
+                    # that nobody uses and nobody closes, until there are no others. The sender bounds its requests.
+                    max_connections=None,
+                    max_keepalive_connections=self._connections,
+                    keepalive_expiry=_KEPT_OPEN,
+                    network_backend=self._network,
+                )
+            return self._pool
 
     def _headers(
         self,

@@ -43,16 +43,17 @@ def build(settings: Settings) -> ArgumentParser:
         description="Talk with an agent: on a terminal, or through pipes, a message on each line.",
     )
     parser.add_argument("ref", metavar="REF", nargs="?", help="the agent; see --agent-card")
-    options.add(parser, options.AGENT, settings)
+    # A conversation has no end of its own, and is always shown as it happens.
+    options.add(parser, tuple(name for name in options.AGENT if name not in ("timeout", "stream")), settings)
     parser.set_defaults(action=_chat)
     return parser
 
 
 def _chat(run: Invocation) -> int:
-    person = sys.stdin.isatty()
-    if person and not sys.stdout.isatty():
+    typed = sys.stdin.isatty()
+    if typed and not sys.stdout.isatty():
         raise CommandError(USAGE, "Somebody would have to type without seeing anything: stdout is no terminal.")
-    if person and run.args.output == "json":
+    if typed and run.args.output == "json":
         raise CommandError(USAGE, "-o json is for pipes.")
     if run.args.ref is not None:
         run.args.agent_card = run.args.ref
@@ -61,9 +62,12 @@ def _chat(run: Invocation) -> int:
     with asyncio.Runner() as runner:
         client = runner.run(connect(run, patience=_OWN_PATIENCE))
         agent = RemoteAgent(client, patience=_OWN_PATIENCE)
+        person = _Person(run, runner, agent) if typed else None
         try:
-            return _Person(run, runner, agent).talk() if person else _Pipe(run, runner, agent).talk()
+            return person.talk() if person else _Pipe(run, runner, agent).talk()
         finally:
+            if person:
+                person.rest()
             runner.run(agent.aclose())
 
 
@@ -139,6 +143,10 @@ class _Person:
                 self._do(said)
             except KeyboardInterrupt:
                 return self._leave(INTERRUPTED)
+
+    def rest(self) -> None:
+        """Leave the terminal as it was."""
+        self._screen.rest()
 
     def _do(self, said: str) -> None:
         match said:
