@@ -26,4 +26,6 @@ def question() -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m examples.historian.chat URL")
     asyncio.run(main(sys.argv[1]))
