@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(prog=self.prog)
 
     def error(self, message: str) -> NoReturn:
-        raise CommandError(USAGE, f"{message[0].upper()}{message[1:]}.", f"{self.prog} --help says more.")
+        raise CommandError(USAGE, f"{message[0].upper()}{message[1:].rstrip('.')}.", f"{self.prog} --help says more.")
 
 
 @dataclass(slots=True)
@@ -164,10 +164,11 @@ def run(build: Build, argv: Sequence[str]) -> int:
         form = form or (found.text if (found := settings.get("output")) else None)
         parser = build(settings)
         try:
-            args = parser.parse_intermixed_args(argv) if _intermixed(parser) else parser.parse_args(argv)
+            args = _parsed(parser, argv)
         except SystemExit as leaving:  # 0 after --help
             return int(leaving.code or 0)
         options.resolve(args, settings)
+        _check_text(args)
     except CommandError as error:
         return _report(failure_of(error), as_json=form == "json")
     invocation = Invocation(args, settings, printer_for(args, sys.stdout, lines=getattr(args, "stream", False)))
@@ -255,9 +256,27 @@ def _named_file(argv: Sequence[str]) -> Path | None:
     return Path(named) if named else None
 
 
-def _intermixed(parser: argparse.ArgumentParser) -> bool:
-    """Options and positionals may only be mixed freely where there are no sub-commands."""
-    return bool(parser.get_default("intermixed"))
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments. Options may only be mixed freely with the words of the one positional, `intermixed`, if any."""
+    words = parser.get_default("intermixed")
+    if words is None:
+        return parser.parse_args(argv)
+    # argparse loses what stands behind -- when it mixes.
+    end = argv.index("--") if "--" in argv else len(argv)
+    args = parser.parse_intermixed_args(argv[:end])
+    setattr(args, words, [*getattr(args, words), *argv[end + 1 :]])
+    return args
+
+
+def _check_text(args: argparse.Namespace) -> None:
+    """Raises CommandError where an argument holds bytes that are no text: no message could carry them."""
+    waiting = list(vars(args).values())
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple | set):
+            waiting += value
+        elif isinstance(value, str) and not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
+            raise CommandError(USAGE, "An argument is no text in UTF-8.")
 
 
 def _without_user(agent: str) -> str:
