@@ -155,9 +155,7 @@ def run(build: Build, argv: Sequence[str]) -> int:
 
     The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # an agent's letter must not end a command
+    _prepare_streams()
     form = _output(argv) or environment("output")
     try:
         settings = load(_named_file(argv))
@@ -177,6 +175,19 @@ def run(build: Build, argv: Sequence[str]) -> int:
     return _ended(invocation)
 
 
+def _prepare_streams() -> None:
+    # One that the caller has closed is None.
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - for good
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an agent's letter must not end a command
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # In some locales bytes that are no text would pass, up to where a message is made of them.
+        sys.stdin.reconfigure(errors="replace" if sys.stdin.isatty() else "strict")
+
+
 def _ended(invocation: Invocation) -> int:
     args = invocation.args
     try:
@@ -190,8 +201,7 @@ def _ended(invocation: Invocation) -> int:
         )
         return _report(hidden, as_json=args.output == "json")
     except BrokenPipeError:
-        # The reader has left. Python flushes stdout once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return 1
     except KeyboardInterrupt:
         if (how := invocation.resume()) and invocation.seen.state not in TERMINAL:
@@ -228,11 +238,20 @@ def _hint(error: A2AError | CommandError, invocation: Invocation) -> str:
 def _report(failure: Failure, *, as_json: bool) -> int:
     """Print a failure: as JSON where results would be, else as lines on stderr."""
     if as_json:
-        write_json(failure.envelope(), sys.stdout)
-        return failure.exit
+        try:
+            write_json(failure.envelope(), sys.stdout)
+        except OSError:  # nobody reads it, or the disk is full
+            _give_up_stdout()
+        else:
+            return failure.exit
     lines = [f"a2a-grpc: {plain(failure.message)} ({failure.code})", *([plain(failure.hint)] if failure.hint else [])]
     sys.stderr.write("\n".join(lines) + "\n")
     return failure.exit
+
+
+def _give_up_stdout() -> None:
+    """Python flushes it once more at exit, which must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _output(argv: Sequence[str]) -> str | None:
