@@ -37,4 +37,8 @@ def code(file: str) -> a2a_pb2.Message:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1], sys.argv[2:])))
+    match sys.argv[1:]:
+        case [url, *files] if files:
+            sys.exit(asyncio.run(main(url, files)))
+        case _:
+            sys.exit("usage: python -m examples.code_review.client URL FILE…")

@@ -26,4 +26,8 @@ def question() -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    match sys.argv[1:]:
+        case [url]:
+            asyncio.run(main(url))
+        case _:
+            sys.exit("usage: python -m examples.historian.chat URL")

@@ -271,3 +271,42 @@ def test_plain_is_without_what_a_terminal_obeys() -> None:
 def test_nothing_else_is_an_outcome() -> None:
     with pytest.raises(AssertionError, match="is no field"):
         _ = Outcome(0, "what is this\n", "").fields
+
+
+def shell(line: str, url: str) -> tuple[int, str, str]:
+    """What a line of a shell does, in a locale in which bytes that are no text pass as text."""
+    command = f"{sys.executable} -m a2a_grpc.command"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line.replace("a2a-grpc", command).replace("URL", url)],
+        cwd=ROOT,
+        env=os.environ | {"LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("printf 'echo \\377' | a2a-grpc send -a URL -", 2, "What is on stdin is no text"),
+        ("printf 'echo \\377' | a2a-grpc chat URL", 2, "What is on stdin is no text"),
+        ("a2a-grpc send -a URL - <&-", 2, "There is nothing on stdin"),
+        ("a2a-grpc send -a URL 'echo x' >&-", 0, ""),
+        ("a2a-grpc send -a URL -o json --nope 2>&1 >/dev/full", 2, ""),
+    ],
+)
+def test_whatever_stdin_and_stdout_are_the_outcome_is_told_in_a_sentence(
+    url: str, line: str, code: int, said: str
+) -> None:
+    found, _, err = shell(line, url)
+    assert (found, "Traceback" in err, "INTERNAL" in err) == (code, False, False)
+    assert said in err
+
+
+def test_without_stderr_the_outcome_is_the_same(url: str) -> None:
+    code, out, _ = shell("a2a-grpc send -a URL fail 2>&-", url)
+    assert code == 0
+    assert "State: FAILED" in out

@@ -379,3 +379,34 @@ async def test_a2acli_task_poll_004_a_wait_whose_stream_breaks_looks_at_the_task
     assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert asked[0] == "SendStreamingMessage"
     assert set(asked[1:]) == {"GetTask"}
+
+
+def test_what_stands_behind_two_dashes_is_said_as_it_is(run: Run, url: str) -> None:
+    done = run("send", "-a", url, "parts", "--", "-o", "--", "--nope")
+    assert done.code == 0
+    (said,) = done.fields["Text"]
+    assert [text for _, text, _, _ in json.loads(said)] == ["parts", "-o", "--", "--nope"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("echo \udcff",),
+        ("--task-id", "\udcff", "hi"),
+        ("--text", "\udcff"),
+        ("--svc-param", "a:\udcff", "hi"),
+        ("--metadata", '{"a": NaN}', "hi"),
+        ("--metadata", '{"a": [1e400]}', "hi"),
+    ],
+)
+def test_arguments_that_no_message_can_carry_are_wrong_arguments(run: Run, argv: tuple[str, ...]) -> None:
+    done = run("send", "-a", "grpc://127.0.0.1:1", "-o", "json", *argv)
+    assert (done.code, done.err) == (2, "")
+    assert done.json[0]["error"]["code"] == "A2ACLI_ERR_USAGE"
+
+
+@pytest.mark.parametrize("where", ["http://[::1", "http://localhost:99999", "grpc://", "https:///card.json", "a:99999"])
+def test_a_url_without_a_host_is_no_agent(run: Run, where: str) -> None:
+    done = run("send", "-a", where, "hi")
+    assert (done.code, done.out) == (3, "")
+    assert "is no agent" in done.err

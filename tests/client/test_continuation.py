@@ -178,6 +178,8 @@ BAD = {
     "an agent that is none": forged(lambda values: (values.pop("agent"), values.update(card={"skills": 3}))),
     "a cursor before the first": forged(lambda values: values.update(cursor=-1)),
     "a cursor that is none": forged(lambda values: values.update(cursor=True)),
+    "a cursor beyond all": forged(lambda values: values.update(cursor=10**18)),
+    "half a letter": forged(lambda values: values.update(task="\ud800")),
     "no state": forged(lambda values: values.update(state="TASK_STATE_LOST")),
 }
 

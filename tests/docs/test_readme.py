@@ -1,4 +1,4 @@
-"""The commands of the README, run as they stand there, against the service that `make run` starts.
+"""The commands of the README, and two replicas as DEPLOY.md starts them, run as they stand there.
 
 Only addresses are replaced (the ports may be taken by somebody's own service), the place of the programs, and the words
 in capitals that the reader is told to replace.
@@ -27,6 +27,7 @@ from tests.support.servers import StoreServer
 from tests.support.waiting import wait_until
 
 README = ROOT / "README.md"
+DEPLOY = ROOT / "docs" / "DEPLOY.md"
 PROGRAMS = Path(sys.executable).parent
 PATH = f"{PROGRAMS}:{os.environ['PATH']}"
 
@@ -36,17 +37,15 @@ RUN = {
     "curl": ["bash", "bash"],
     "grpcurl": ["bash"],
     "Python": ["python"],
-    "The command line, and a task of several turns": ["bash", "bash"],
     "Write an agent": ["python", "bash", "bash"],
-    "Two replicas": ["bash", "bash", "bash"],
 }
 
 SUMMARY = "Some of them are slow. A2A lets them stream. "
 
 
-def under(heading: str) -> list[Block]:
-    found = [block for block in blocks(README) if block.heading == heading]
-    assert found, f"the README has no section {heading!r} with a block"
+def under(heading: str, page: Path = README) -> list[Block]:
+    found = [block for block in blocks(page) if block.heading == heading]
+    assert found, f"{page.name} has no section {heading!r} with a block"
     return found
 
 
@@ -168,15 +167,20 @@ async def test_python(demo: Replica, tmp_path: Path) -> None:
     assert "".join(printed.split("\n")).strip() == SUMMARY.strip()
 
 
-async def test_a_task_of_several_turns(demo: Replica) -> None:
-    start, go_on = (addressed(block.text, demo) for block in under("The command line, and a task of several turns"))
+async def test_the_command_line(demo: Replica) -> None:
+    """The command that the text names, and the game to its end, a turn with each command."""
+    command = re.search(
+        r"`(\.venv/bin/a2a-grpc send [^`]* guess)`", README.read_text(encoding="utf-8").replace("\n", " ")
+    )
+    assert command
+    start = command[1].replace("localhost:8080", demo.http_url)
 
     printed = await shell(start)
     task = task_id(printed)
     low, high, guess = 1, 100, 50
     while "COMPLETED" not in printed:
         assert low <= guess <= high, printed
-        printed = await shell(go_on.replace("TASK_ID", task).replace(" 50\n", f" {guess}\n"))
+        printed = await shell(f"{start.removesuffix('guess')} --task-id {task} {guess}")
         assert task_id(printed) == task
         low, high = (guess + 1, high) if "too low" in printed else (low, guess - 1)
         guess = (low + high) // 2
@@ -210,7 +214,7 @@ async def ready(client: httpx.AsyncClient, port: str) -> bool:
 
 
 async def test_two_replicas(one_store_server: StoreServer) -> None:
-    start, send, go_on = (block.text for block in under("Two replicas"))
+    start, send, go_on = (block.text for block in under("Two replicas on one machine", DEPLOY))
     ports = {port: str(free) for port, free in zip(("50051", "50052", "8080", "8081"), free_ports(4), strict=True)}
     start, send, go_on = (
         re.sub(r"\b(50051|50052|8080|8081)\b", lambda found: ports[found[0]], text) for text in (start, send, go_on)

@@ -197,7 +197,7 @@ async def test_the_listener_knows_one_page(addr: str) -> None:
 
 
 async def test_the_default_port_that_is_taken_is_no_reason_not_to_start() -> None:
-    """Two services on one machine, as the README starts them."""
+    """Two services on one machine, as DEPLOY.md starts them."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # somebody else has it: as good
             stack.enter_context(socket.create_server(("0.0.0.0", 9464)))

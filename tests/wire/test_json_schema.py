@@ -62,14 +62,39 @@ def test_names_of_properties_are_no_keywords() -> None:
     assert schema.fault({"$ref": 1}) is not None
 
 
+@pytest.mark.parametrize("name", ["enum", "const", "default", "examples"])
+def test_what_stands_under_a_name_is_a_schema_whatever_the_name_is(name: str) -> None:
+    schema = JsonSchema(
+        {"properties": {name: {"pattern": "^a"}}, "$defs": {name: {"patternProperties": {"^b": False}}}}
+    )
+    assert schema.fault({name: "abc"}) is None
+    assert str(schema.fault({name: "bcd"})) == f"/{name} does not match the pattern ^a"
+    with pytest.raises(SchemaError, match="is elsewhere"):
+        JsonSchema({"properties": {name: {"$ref": "https://elsewhere.example"}}})
+
+
+def test_a_reference_to_where_no_schema_is_looked_for_leads_to_one() -> None:
+    schema = JsonSchema({"$ref": "#/components/schemas/a", "components": {"schemas": {"a": {"pattern": "^a"}}}})
+    assert schema.fault("abc") is None
+    assert str(schema.fault("bcd")) == "the data does not match the pattern ^a"
+
+
 TOO_MUCH = "the data takes more work to check against the schema than is allowed"
 REPEATED = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": {"type": "number"}}
+
+TWICE = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "$dynamicRef": f"#/$defs/d{n + 1}"} for n in range(40)} | {"d40": {}}
 
 
 @pytest.mark.parametrize(
     ("schema", "data"),
     [
         pytest.param({"$ref": "#"}, 1, id="round and round"),
+        pytest.param({"if": {"$ref": "#"}}, 1, id="round and round, in a condition"),
+        pytest.param({"not": {"$ref": "#"}}, 1, id="round and round, denied"),
+        pytest.param({"unevaluatedProperties": False, "$ref": "#/$defs/d0", "$defs": TWICE}, {"a": 1}, id="evaluated"),
+        pytest.param({"allOf": [{"uniqueItems": True}] * 500}, ["x" * 200_000], id="texts compared"),
+        pytest.param({"items": {"not": {"enum": [[0] * 299 + [1]] * 30}}}, [[0] * 300] * 300, id="lists compared"),
+        pytest.param({"pattern": "((a{0,20}){0,20}){0,5}b"}, "a" * 500, id="many ways to the same letter"),
         pytest.param({"$ref": "#/$defs/d0", "$defs": REPEATED}, 1, id="each twice, forty times"),
         pytest.param({"pattern": "(a+)+$"}, "a" * 1_000_000 + "!", id="a long text"),
         pytest.param({"anyOf": [{"type": "number"}] * 500}, ["x" * 1000] * 500, id="errors that hold the data"),
@@ -104,6 +129,16 @@ def test_data_as_deep_and_as_large_as_it_comes_is_checked() -> None:
         ({"minLength": -1}, "/minLength: -1 is less than the minimum of 0"),
         (json.loads('{"not":' * 101 + "{}" + "}" * 101), "nests too deep"),
         ({"const": float("inf")}, "is no JSON"),
+        ({"$ref": "#/required", "required": ["a"]}, "#/required: ['a'] is not of type 'object', 'boolean'"),
+        ({"$ref": "#/const", "const": {"pattern": "(?=a)"}}, "#/const: the pattern '(?=a)' cannot be used"),
+        (
+            {"$ref": "#/const", "const": {"$ref": "https://elsewhere.example"}},
+            "#/const/$ref: https://elsewhere.example",
+        ),
+        ({"$ref": "#/x", "x": {"properties": {str(n): {} for n in range(2001)}}}, "has more than 2000 parts"),
+        ({"$ref": "#/required/a", "required": ["b"]}, "there is no #/required/a in it"),
+        ({"$ref": "#/type/a", "type": "string"}, "there is no #/type/a in it"),
+        ({"$ref": "#/minimum/a", "minimum": 5}, "there is no #/minimum/a in it"),
     ],
 )
 def test_what_cannot_be_bounded_is_refused(schema: dict[str, Any], problem: str) -> None:

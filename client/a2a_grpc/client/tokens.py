@@ -13,6 +13,8 @@ from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
 
 _VERSION: Final = 1
 _MAX_LENGTH: Final = 256 * 1024
+_MAX_NUMBER: Final = 10**18
+"""The numbers of events have 18 digits at most."""
 
 V = TypeVar("V")
 
@@ -43,7 +45,7 @@ class Fields:
     def number(self, name: str) -> int:
         """A whole number from 0 on; 0 where it is not there."""
         value = self._value(name, int, 0)
-        if isinstance(value, bool) or value < 0:
+        if isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
             raise self.wrong(f"its {name} is no number of an event")
         return value
 
@@ -78,6 +80,7 @@ class Fields:
         try:
             text = base64.b64decode(token + "=" * (-len(token) % 4), altchars="-_", validate=True)
             values: object = json.loads(text)
+            json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is JSON, and no text
         except (binascii.Error, ValueError, RecursionError):
             raise self.wrong("it is something else, or only a part of one") from None
         if not isinstance(values, dict):

@@ -5,6 +5,7 @@ itself), its regular expressions (see `patterns`), and the work of one check.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
@@ -32,9 +33,34 @@ MAX_WORK: Final = 500_000
 """Steps of one check: a keyword looked at, an entry of a list, a character at a place in a pattern."""
 _REFERENCE: Final = 20
 """Steps that are worth as much as to follow a reference."""
+_FRAMES_LEFT: Final = 250
+"""Of Python's stack. A check that would come nearer to its end is given up: rpds aborts there, which nobody catches."""
 
-# What is below these is data, however it looks.
-_DATA: Final = frozenset({"const", "enum", "default", "examples"})
+# Where schemas stand in a schema: as the value, in a list, or under names. All else is data, however it looks.
+_ONE_BELOW: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_LIST_BELOW: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED_BELOW: Final = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+# They pass on what is found below them, and find nothing themselves. Each generator around one costs a frame.
+_PASSING: Final = frozenset(
+    {"$ref", "$dynamicRef", "additionalProperties", "allOf", "if", "items", "patternProperties", "prefixItems"}
+    | {"properties", "propertyNames", "dependentSchemas"}
+)
 _LIMITS: Final = frozenset(
     {
         "minimum",
@@ -86,6 +112,15 @@ class _Work:
         if self.left < 0:
             raise _TooMuchWorkError
 
+    def descend(self, steps: int) -> None:
+        """Spend the steps of something that may lead to more of its kind."""
+        self.spend(steps)
+        try:
+            sys._getframe(sys.getrecursionlimit() - _FRAMES_LEFT)  # noqa: SLF001 - there is no other way to ask
+        except ValueError:
+            return
+        raise _TooMuchWorkError
+
 
 _work: ContextVar[_Work] = ContextVar("work of a check")
 
@@ -104,13 +139,17 @@ class JsonSchema:
             "patternProperties": self._pattern_properties,
             "additionalProperties": self._additional_properties,
             "uniqueItems": _unique_items,
+            "$ref": _reference,
+            "$dynamicRef": _reference,
         }
         counted = {
-            keyword: _counted(check, _REFERENCE if keyword in {"$ref", "$dynamicRef"} else 1)
+            keyword: _passing(check) if keyword in _PASSING else _finding(check, is_choice=keyword in {"enum", "const"})
             for keyword, check in keywords.items()
         }
+        # What jsonschema asks of each schema in which it looks for what is evaluated.
+        types = Draft202012Validator.TYPE_CHECKER.redefine("boolean", _is_boolean)
         # An empty registry that retrieves nothing: the default one would ask the network.
-        checker: Any = extend(Draft202012Validator, counted)  # type: ignore[no-untyped-call]
+        checker: Any = extend(Draft202012Validator, counted, type_checker=types)  # type: ignore[no-untyped-call]
         self._validator = checker(schema, registry=Registry())
 
     def fault(self, value: Any) -> Fault | None:
@@ -129,35 +168,52 @@ class JsonSchema:
     def _check(self, schema: Mapping[str, Any]) -> None:
         if str(schema.get("$schema", DIALECT)).rstrip("#") != DIALECT:
             raise SchemaError(f"/$schema: must be {DIALECT}")
-        references, matched, unevaluated = set[str](), False, False
-        for objects, (pointer, key, value) in enumerate(_keywords(schema)):
-            if objects > MAX_OBJECTS:
-                raise SchemaError(f"/: has more than {MAX_OBJECTS} parts")
-            if value and key == "$id" and pointer:
-                raise SchemaError(f"{pointer}/$id: only the whole schema may have one")
-            if value and key in {"$ref", "$dynamicRef"}:
-                if not value.startswith("#"):
-                    raise SchemaError(f"{pointer}/{key}: {excerpt(value, 100)} is elsewhere; put it into $defs")
-                references.add(value)
-            if value and key == "pattern":
-                self._compile(value, pointer)
-            matched = matched or key == "patternProperties"
-            unevaluated = unevaluated or key == "unevaluatedProperties"
-        if matched and unevaluated:
-            raise SchemaError("/: patternProperties and unevaluatedProperties cannot be used together here")
         try:
-            Draft202012Validator.check_schema(schema)
-        except _JsonSchemaError as error:
-            raise SchemaError(f"{_pointer(error.absolute_path) or '/'}: {excerpt(error.message, 200)}") from None
+            self._check_all(schema)
         except RecursionError:
             raise SchemaError("/: nests too deep") from None
+
+    def _check_all(self, schema: Mapping[str, Any]) -> None:
+        """Check the schema, and what it refers to elsewhere in the document."""
         root = Resource.from_contents(schema, default_specification=DRAFT202012)
         resolver = Registry().with_resource("", root).resolver()
-        for reference in sorted(references):
+        seen, keywords, waiting = dict[int, Any](), set[str](), [("", schema)]
+        while waiting:
+            start, below = waiting.pop()
+            found = list(_schemas(below, start))
+            seen.update((id(one), one) for _, one in found)
+            if len(seen) > MAX_OBJECTS:
+                raise SchemaError(f"/: has more than {MAX_OBJECTS} parts")
             try:
-                resolver.lookup(reference)
-            except (Unresolvable, ValueError):
-                raise SchemaError(f"/: there is no {excerpt(reference, 100)} in it") from None
+                Draft202012Validator.check_schema(below)
+            except _JsonSchemaError as error:
+                where = start + _pointer(error.absolute_path)
+                raise SchemaError(f"{where or '/'}: {excerpt(error.message, 200)}") from None
+            references = set[str]()
+            for pointer, one in found:
+                keywords.update(one)
+                references |= self._check_one(one, pointer)
+            for reference in sorted(references):
+                try:
+                    target = resolver.lookup(reference).contents
+                except (Unresolvable, ValueError, TypeError, KeyError):
+                    raise SchemaError(f"/: there is no {excerpt(reference, 100)} in it") from None
+                if id(target) not in seen and not isinstance(target, bool):
+                    waiting.append((excerpt(reference, 100), target))
+        if {"patternProperties", "unevaluatedProperties"} <= keywords:
+            raise SchemaError("/: patternProperties and unevaluatedProperties cannot be used together here")
+
+    def _check_one(self, schema: Mapping[str, Any], pointer: str) -> set[str]:
+        """Check what a schema says itself; returns what it refers to."""
+        if pointer and "$id" in schema:
+            raise SchemaError(f"{pointer}/$id: only the whole schema may have one")
+        for pattern in (*([schema["pattern"]] if "pattern" in schema else []), *schema.get("patternProperties", ())):
+            self._compile(pattern, pointer)
+        references = {keyword: schema[keyword] for keyword in ("$ref", "$dynamicRef") if keyword in schema}
+        for keyword, reference in references.items():
+            if not reference.startswith("#"):
+                raise SchemaError(f"{pointer}/{keyword}: {excerpt(reference, 100)} is elsewhere; put it into $defs")
+        return set(references.values())
 
     def _compile(self, text: str, pointer: str) -> None:
         try:
@@ -212,36 +268,59 @@ def _check_size(schema: Mapping[str, Any]) -> None:
         raise SchemaError(f"/: is larger than {MAX_BYTES} bytes")
 
 
-def _keywords(schema: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, str, Any]]:
-    """Every keyword and name, with where it stands; and of patternProperties each pattern as `pattern`.
-
-    The value is "" unless it is a text: a property of the name `pattern` has a schema.
-    """
+def _schemas(schema: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The schema and all that stand in it, but for `true` and `false`, each with where it stands."""
     if depth > MAX_DEPTH:
         raise SchemaError("/: nests too deep")
-    if isinstance(schema, Mapping):
-        for key, value in schema.items():
-            yield pointer, key, value if isinstance(value, str) else ""
-            if key == "patternProperties" and isinstance(value, Mapping):
-                yield from ((pointer, "pattern", pattern) for pattern in value)
-            if key not in _DATA:
-                yield from _keywords(value, f"{pointer}/{_escaped(key)}", depth + 1)
-    elif isinstance(schema, list | tuple):
-        for at, item in enumerate(schema):
-            yield from _keywords(item, f"{pointer}/{at}", depth + 1)
+    if not isinstance(schema, Mapping):
+        return
+    yield pointer, schema
+    for key, value in schema.items():
+        below: Any = ()
+        if key in _ONE_BELOW:
+            below = [("", value)]
+        elif key in _LIST_BELOW and isinstance(value, list | tuple):
+            below = ((f"/{at}", item) for at, item in enumerate(value))
+        elif key in _NAMED_BELOW and isinstance(value, Mapping):
+            below = ((f"/{_escaped(name)}", item) for name, item in value.items())
+        for name, item in below:
+            yield from _schemas(item, f"{pointer}/{key}{name}", depth + 1)
 
 
-def _counted(check: Callable[..., Any], steps: int) -> Callable[..., Iterator[ValidationError]]:
-    """The check of a keyword, which tells what work it is."""
+def _passing(check: Callable[..., Any]) -> Callable[..., Any]:
+    """The check of a keyword in `_PASSING`, which tells what work it is."""
 
-    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    def passing(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        _work.get().descend(1 + _length(value) + _length(instance))
+        return check(validator, value, instance, schema)
+
+    return passing
+
+
+def _finding(check: Callable[..., Any], *, is_choice: bool) -> Callable[..., Iterator[ValidationError]]:
+    """The check of another keyword, which tells what work it is, and what its errors are."""
+
+    def finding(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         work = _work.get()
-        work.spend(steps + _length(value) + _length(instance))
+        work.descend(1 + _length(value) + _length(instance))
+        if is_choice and isinstance(instance, list | dict):
+            work.spend(_size(instance) // 4 * (len(value) if isinstance(value, list) else 1))
         for error in check(validator, value, instance, schema) or ():
             work.spend(work.error)
             yield error
 
-    return counted
+    return finding
+
+
+def _reference(validator: Any, reference: str, instance: Any, _: Any) -> Any:
+    _work.get().spend(_REFERENCE)
+    return validator._validate_reference(ref=reference, instance=instance)  # noqa: SLF001 - as jsonschema's own does
+
+
+def _is_boolean(_: Any, instance: Any) -> bool:
+    if isinstance(instance, dict) and (work := _work.get(None)):
+        work.descend(_REFERENCE)
+    return isinstance(instance, bool)
 
 
 def _unique_items(validator: Any, unique: bool, instance: Any, _: Any) -> Iterator[ValidationError]:
@@ -250,6 +329,7 @@ def _unique_items(validator: Any, unique: bool, instance: Any, _: Any) -> Iterat
         seen = set[str]()
         for item in instance:
             key = json.dumps(item, sort_keys=True)
+            _work.get().spend(2 + len(key) // 64)
             if key in seen:
                 yield ValidationError("repeats")
                 return

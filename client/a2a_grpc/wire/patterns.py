@@ -67,8 +67,8 @@ class Pattern:
         waiting: list[int] = []
         for at in range(len(text) + 1):
             waiting.append(0)
-            found, reading = self._follow(waiting, text, at)
-            spend(1 + len(reading))
+            found, reading, steps = self._follow(waiting, text, at)
+            spend(2 + steps)
             if found:
                 return True
             if at == len(text):
@@ -80,8 +80,8 @@ class Pattern:
     def _ranges(self, state: int) -> _Ranges:
         return self._program[state].ranges or ()
 
-    def _follow(self, begin: list[int], text: str, at: int) -> tuple[bool, list[int]]:
-        """Whether the end is reached without another character, and the states that wait for one."""
+    def _follow(self, begin: list[int], text: str, at: int) -> tuple[bool, list[int], int]:
+        """Whether the end is reached without another character, what waits for one, and how many states were seen."""
         seen, reading, stack = set[int](), list[int](), list(begin)
         while stack:
             state = stack.pop()
@@ -95,12 +95,12 @@ class Pattern:
                 if _holds(instruction.assertion, text, at):
                     stack.append(state + 1)
             elif instruction.first < 0:
-                return True, reading
+                return True, reading, len(seen)
             else:
                 stack.append(instruction.first)
                 if instruction.second >= 0:
                     stack.append(instruction.second)
-        return False, reading
+        return False, reading, len(seen)
 
 
 def _holds(assertion: str, text: str, at: int) -> bool:

@@ -41,13 +41,13 @@ def reference(said: str) -> str | Path:
     if separator and scheme.lower() == "file":
         return _file(Path(unquote(urlsplit(said).path)), said)
     if separator:
-        if not said.lower().startswith(_SCHEMES):
+        if not said.lower().startswith(_SCHEMES) or not _has_host(said):
             raise _no_agent(said)
         return scheme.lower() + said[len(scheme) :]
     if Path(said).is_file():
         return Path(said)
     host = _HOST.fullmatch(said)
-    if not host or said.startswith(".") or (said.endswith(".json") and not host[2]):
+    if not host or not _has_host(f"//{said}") or said.startswith(".") or (said.endswith(".json") and not host[2]):
         raise _no_agent(said)
     return f"{'http' if _this_machine(host[1]) else 'https'}://{said}"
 
@@ -220,6 +220,15 @@ def _file(path: Path, said: str) -> Path:
     if not path.is_file():
         raise _no_agent(said)
     return path
+
+
+def _has_host(url: str) -> bool:
+    """Whether the authority of a URL can be read, and names a host."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _this_machine(host: str) -> bool:

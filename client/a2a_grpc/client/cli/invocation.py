@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(prog=self.prog)
 
     def error(self, message: str) -> NoReturn:
-        raise CommandError(USAGE, f"{message[0].upper()}{message[1:]}.", f"{self.prog} --help says more.")
+        raise CommandError(USAGE, f"{message[0].upper()}{message[1:].rstrip('.')}.", f"{self.prog} --help says more.")
 
 
 @dataclass(slots=True)
@@ -155,25 +155,37 @@ def run(build: Build, argv: Sequence[str]) -> int:
 
     The parser that `build` makes has a default `action`: the function, mostly a coroutine function, that does the work.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # an agent's letter must not end a command
+    _prepare_streams()
     form = _output(argv) or environment("output")
     try:
         settings = load(_named_file(argv))
         form = form or (found.text if (found := settings.get("output")) else None)
         parser = build(settings)
         try:
-            args = parser.parse_intermixed_args(argv) if _intermixed(parser) else parser.parse_args(argv)
+            args = _parsed(parser, argv)
         except SystemExit as leaving:  # 0 after --help
             return int(leaving.code or 0)
         options.resolve(args, settings)
+        _check_text(args)
     except CommandError as error:
         return _report(failure_of(error), as_json=form == "json")
     invocation = Invocation(args, settings, printer_for(args, sys.stdout, lines=getattr(args, "stream", False)))
     for warning in settings.warnings:
         invocation.say(warning)
     return _ended(invocation)
+
+
+def _prepare_streams() -> None:
+    # One that the caller has closed is None.
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - for good
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an agent's letter must not end a command
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # In some locales bytes that are no text would pass, up to where a message is made of them.
+        sys.stdin.reconfigure(errors="replace" if sys.stdin.isatty() else "strict")
 
 
 def _ended(invocation: Invocation) -> int:
@@ -189,8 +201,7 @@ def _ended(invocation: Invocation) -> int:
         )
         return _report(hidden, as_json=args.output == "json")
     except BrokenPipeError:
-        # The reader has left. Python flushes stdout once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return 1
     except KeyboardInterrupt:
         if (how := invocation.resume()) and invocation.seen.state not in TERMINAL:
@@ -227,11 +238,20 @@ def _hint(error: A2AError | CommandError, invocation: Invocation) -> str:
 def _report(failure: Failure, *, as_json: bool) -> int:
     """Print a failure: as JSON where results would be, else as lines on stderr."""
     if as_json:
-        write_json(failure.envelope(), sys.stdout)
-        return failure.exit
+        try:
+            write_json(failure.envelope(), sys.stdout)
+        except OSError:  # nobody reads it, or the disk is full
+            _give_up_stdout()
+        else:
+            return failure.exit
     lines = [f"a2a-grpc: {plain(failure.message)} ({failure.code})", *([plain(failure.hint)] if failure.hint else [])]
     sys.stderr.write("\n".join(lines) + "\n")
     return failure.exit
+
+
+def _give_up_stdout() -> None:
+    """Python flushes it once more at exit, which must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _output(argv: Sequence[str]) -> str | None:
@@ -255,9 +275,27 @@ def _named_file(argv: Sequence[str]) -> Path | None:
     return Path(named) if named else None
 
 
-def _intermixed(parser: argparse.ArgumentParser) -> bool:
-    """Options and positionals may only be mixed freely where there are no sub-commands."""
-    return bool(parser.get_default("intermixed"))
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments. Options may only be mixed freely with the words of the one positional, `intermixed`, if any."""
+    words = parser.get_default("intermixed")
+    if words is None:
+        return parser.parse_args(argv)
+    # argparse loses what stands behind -- when it mixes.
+    end = argv.index("--") if "--" in argv else len(argv)
+    args = parser.parse_intermixed_args(argv[:end])
+    setattr(args, words, [*getattr(args, words), *argv[end + 1 :]])
+    return args
+
+
+def _check_text(args: argparse.Namespace) -> None:
+    """Raises CommandError where an argument holds bytes that are no text: no message could carry them."""
+    waiting = list(vars(args).values())
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple | set):
+            waiting += value
+        elif isinstance(value, str) and not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
+            raise CommandError(USAGE, "An argument is no text in UTF-8.")
 
 
 def _without_user(agent: str) -> str:

@@ -67,6 +67,7 @@ def metadata(value: str) -> dict[str, Any]:
     """A JSON object. Raises ArgumentTypeError."""
     try:
         found = json.loads(value)
+        json.dumps(found, allow_nan=False)  # NaN and 1e400 are no JSON
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

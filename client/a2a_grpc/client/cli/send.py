@@ -25,7 +25,7 @@ def build(settings: Settings) -> ArgumentParser:
     parts.add(parser)
     names = ("async", "wait", "poll-interval", "context-id", "task-id", "metadata", "history")
     options.add(parser, (*options.AGENT, *names), settings)
-    parser.set_defaults(action=_send, intermixed=True)
+    parser.set_defaults(action=_send, intermixed="words")
     return parser
 
 

@@ -81,11 +81,14 @@ class _Pipe:
 
     def talk(self) -> int:
         """Until the lines end. A failure ends it too."""
-        for line in sys.stdin:
-            said = line.rstrip("\r\n")
-            if said == "/quit":
-                break
-            self._do(said)
+        try:
+            for line in sys.stdin:
+                said = line.rstrip("\r\n")
+                if said == "/quit":
+                    break
+                self._do(said)
+        except UnicodeDecodeError as error:
+            raise CommandError(USAGE, f"What is on stdin is no text: {error}.") from error
         self._run.printer.resume(self._run.resume())
         self._run.warn_of_outcome()
         return 0
