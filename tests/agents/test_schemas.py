@@ -1,6 +1,6 @@
 """Artifacts with a schema: the service writes nothing that does not match, and the client takes nothing of the kind."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from a2a_grpc.client import (
     RemoteAgent,
     message,
 )
+from a2a_grpc.client.transports.base import Numbered
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, ArtifactMismatchError, Reader, Turn
 from a2a_grpc.server.agents.schemas import ArtifactChecks, compile_schemas
@@ -295,3 +296,23 @@ def test_an_artifact_that_is_begun_again_needs_data_again() -> None:
     # Under another name it is another artifact, which may hold what it likes.
     checks.take(chunk(9, name="b"))
     checks.complete()
+
+
+def test_data_does_not_slip_past_a_schema_under_another_name() -> None:
+    checks = ArtifactChecks(compile_schemas("do", {"a": {"maximum": 5}}), {})
+    checks.take(chunk(9, name="b"))
+    with pytest.raises(ArtifactMismatchError, match="'a' that does not match its schema: it was begun under another"):
+        checks.take(chunk(None, name="a", append=True))
+
+
+async def test_data_of_an_agent_does_not_slip_past_its_card_under_another_name() -> None:
+    agent = Agent(name="A", description="A.", version="1")
+    agent.skill(id="do", name="X", description="X.", tags=["x"], artifacts={"a": {"maximum": 5}})(nothing)
+
+    async def events() -> AsyncGenerator[Numbered, None]:
+        for update in (chunk(9, name="b"), chunk(None, name="a", append=True)):
+            yield Numbered(0, a2a_pb2.StreamResponse(artifact_update=update))
+
+    with pytest.raises(InvalidAgentResponseError, match="'a' got its name after its data"):
+        async for _ in ArtifactSchemas(agent.card).checked(events()):
+            pass

@@ -61,6 +61,7 @@ async def do(turn: Turn) -> None:
             await turn.artifact("../../evil", raw=b"x", media_type="text/plain", filename="../../../etc/passwd")
             await turn.artifact("/abs/.hidden", text="y")
             await turn.artifact("..", data=1)
+            await turn.artifact("長" * 100, text="as many letters as a name may have, and too many bytes")
         case "parts":
             await turn.artifact("parts", text=json.dumps([_described(part) for part in turn.parts]))
         case "metadata":

@@ -47,6 +47,24 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("discover", "http://localhost", "--bearer", SECRET),
+        ("discover", "http://localhost", f"--bearer={SECRET}"),
+        ("task", "get", "-a", "localhost", "x", "--baerer", SECRET),
+        ("task", "--bearer", SECRET, "get", "x"),
+        ("auth", "--api-key", SECRET, "login"),
+    ],
+)
+def test_a2acli_auth_004_an_option_that_is_none_does_not_tell_its_credential(run: Run, argv: tuple[str, ...]) -> None:
+    done = run(*argv)
+    assert done.code == 2
+    assert SECRET not in done.out + done.err
+    named = "--b" in done.err or "choose from" in done.err
+    assert named, done.err
+
+
 class Agent:
     """Knows every task, over HTTP+JSON and JSON-RPC; wants what its card says."""
 

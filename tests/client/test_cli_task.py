@@ -267,6 +267,7 @@ def test_a_name_of_an_agent_leads_nowhere_else(run: Run, url: str, tmp_path: Pat
         "in/here/artifact.json",
         "in/here/hidden.txt",
         "in/here/passwd",
+        f"in/here/{'長' * 33}.txt",
     ]
     assert all(stat.S_IMODE(path.stat().st_mode) & 0o111 == 0 for path in to.iterdir())
 

@@ -392,6 +392,32 @@ async def test_a_stream_that_ends_without_an_outcome_is_no_success(state: pb.Tas
             await agent.run("go")
 
 
+async def test_a_state_that_nobody_knows_is_no_success_and_stands_in_no_token() -> None:
+    unknown: pb.TaskState = 77  # type: ignore[assignment]  # of a later version of the protocol
+    servicer = Forgetful(*([task_event(unknown)] for _ in range(20)))
+    async with agent_of(servicer, patience=0.3) as agent:
+        session = agent.session()
+        with pytest.raises(StreamBrokenError, match="in state 77") as broken:
+            await session.run("go")
+        assert broken.value.continuation is not None
+        place = Continuation.from_token(broken.value.continuation.to_token())
+        assert (place.task_id, place.state) == ("t1", None)
+        assert agent.session(token=session.to_token()).task_id == "t1"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [task_event(COMPLETED, "t2"), status_event(COMPLETED, "t2")],
+    ids=["task", "status"],
+)
+async def test_what_is_of_another_task_is_not_taken_for_the_result(other: pb.StreamResponse) -> None:
+    async with agent_of(Forgetful([task_event(WORKING), other])) as agent:
+        session = agent.session()
+        with pytest.raises(InvalidAgentResponseError, match="an event of another task among those of t1"):
+            await session.run("go")
+        assert session.task_id == "t1"
+
+
 async def test_an_event_of_no_kind_is_no_success() -> None:
     async with agent_of(Forgetful([pb.StreamResponse()])) as agent:
         with pytest.raises(InvalidAgentResponseError, match="nothing in it"):

@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from a2a_grpc import command
 from a2a_grpc.command import COMMANDS
 from tests.support.replica import ROOT, Replica
 
@@ -147,3 +149,11 @@ def test_a_command_line_that_is_wrong_ends_with_2(arguments: list[str], said: st
     assert "usage: a2a-grpc" in done.stderr or "--help" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_ctrl_c_while_a_command_is_being_loaded_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_load", interrupted)
+    assert command.main(["send", "hello"]) == 130

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from a2a_grpc.client.tokens import Fields, encode
+from a2a_grpc.client.tokens import Fields, encode, state_word
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.errors import InvalidArgumentError, JsonParseError
@@ -46,7 +46,7 @@ class Continuation:
                 "task": self.task_id,
                 "context": self.context_id,
                 "cursor": self.cursor,
-                "state": "" if self.state is None else a2a_pb2.TaskState.Name(self.state),
+                "state": state_word(self.state),
                 "changed_at": self.changed_at,
             },
         )

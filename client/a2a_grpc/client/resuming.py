@@ -126,7 +126,8 @@ class _Told:
     def early_end(self) -> StreamBrokenError:
         seen = "before the first event"
         if self._state is not None:
-            seen = f"in state {a2a_pb2.TaskState.Name(self._state)}"
+            known = a2a_pb2.TaskState.DESCRIPTOR.values_by_number.get(self._state)
+            seen = f"in state {known.name if known else self._state}"
         return StreamBrokenError(f"The agent ended the stream {seen}, which is no end.", task_id=self.task_id)
 
 

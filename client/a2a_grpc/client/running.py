@@ -19,7 +19,7 @@ from a2a_grpc.client.results import (
     result_of,
 )
 from a2a_grpc.client.retries import Retries
-from a2a_grpc.client.states import INTERRUPTED, TERMINAL
+from a2a_grpc.client.states import INTERRUPTED, TERMINAL, task_id_in
 from a2a_grpc.client.transports.base import Numbered
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, InvalidAgentResponseError, UnavailableError
@@ -73,8 +73,13 @@ class Run:
         return time_of(self._fold.head.status)
 
     def add(self, event: Numbered) -> Update | None:
-        """Take the next event; None where it is nothing new, or a message, which is the result alone."""
+        """Take the next event; None where it is nothing new, or a message, which is the result alone.
+
+        Raises InvalidAgentResponseError for one that cannot be of this run.
+        """
         response = event.response
+        if self.task_id and task_id_in(response) not in ("", self.task_id):
+            raise InvalidAgentResponseError(f"The agent sent an event of another task among those of {self.task_id}.")
         update: Update
         match response.WhichOneof("payload"):
             case "message":

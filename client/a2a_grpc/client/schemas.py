@@ -64,13 +64,25 @@ class ArtifactSchemas:
     async def checked(self, events: AsyncGenerator[Numbered, None]) -> AsyncGenerator[Numbered, None]:
         """The events of one task, each checked before it is passed on. Raises: as `check`."""
         names: dict[str, str] = {}
+        with_data = set[str]()
         async with aclosing(events):
             async for event in events:
                 for artifact, append in _artifacts(event.response):
-                    known = names.get(artifact.artifact_id, "") if append else ""
+                    id_ = artifact.artifact_id
+                    known = names.get(id_, "") if append else ""
+                    if append and id_ in with_data and artifact.name not in ("", known or id_):
+                        self._check_new_name(artifact.name)
                     self.check(artifact, known)
-                    names[artifact.artifact_id] = artifact.name or known
+                    names[id_] = artifact.name or known
+                    if any(part.HasField("data") for part in artifact.parts):
+                        with_data.add(id_)
+                    elif not append:
+                        with_data.discard(id_)
                 yield event
+
+    def _check_new_name(self, name: str) -> None:
+        if name in self._by_name:
+            raise InvalidAgentResponseError(f"The artifact {excerpt(name, 64)!r} got its name after its data.")
 
     def _schemas(self, name: str) -> "list[JsonSchema]":
         made = self._compiled.get(name)

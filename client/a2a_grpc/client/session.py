@@ -10,7 +10,7 @@ from a2a_grpc.client.messages import message as user_message
 from a2a_grpc.client.results import Reply, Result, Update
 from a2a_grpc.client.running import IsOld, Run, Runner, Updates, drained, time_of
 from a2a_grpc.client.states import INTERRUPTED
-from a2a_grpc.client.tokens import Fields, encode
+from a2a_grpc.client.tokens import Fields, encode, state_word
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, TaskNotFoundError, UnsupportedOperationError
 
@@ -135,7 +135,7 @@ class Session:
             {
                 "context": self._context_id,
                 "tasks": self._tasks[-_MOST_REFERENCES:],
-                "state": "" if self._state is None else a2a_pb2.TaskState.Name(self._state),
+                "state": state_word(self._state),
                 "changed_at": self._changed_at,
                 "cursor": self._cursor,
             },

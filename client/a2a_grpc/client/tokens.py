@@ -25,6 +25,12 @@ def encode(kind: str, fields: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
+def state_word(state: a2a_pb2.TaskState | None) -> str:
+    """A state as `Fields.state` reads it; one that this client does not know is none."""
+    known = None if state is None else a2a_pb2.TaskState.DESCRIPTOR.values_by_number.get(state)
+    return known.name if known else ""
+
+
 class Fields:
     """The fields of a token. Whatever is wrong with one is an InvalidArgumentError."""
 

@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 PROGRAM: Final = "a2a-grpc"
+_INTERRUPTED: Final = 130
+"""After Ctrl-C, as shells have it: 128 and the number of SIGINT."""
 
 
 class Command(NamedTuple):
@@ -72,8 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: Command, arguments: Sequence[str]) -> int:
-    function: Callable[[Sequence[str]], int] = getattr(_load(command.module), command.function)
-    return function(arguments)
+    try:
+        function: Callable[[Sequence[str]], int] = getattr(_load(command.module), command.function)
+        return function(arguments)
+    except KeyboardInterrupt:  # so early that no command could take it
+        return _INTERRUPTED
 
 
 def completion(argv: Sequence[str]) -> int:

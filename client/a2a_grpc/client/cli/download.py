@@ -20,6 +20,7 @@ from a2a_grpc.wire.errors import excerpt
 
 _UNFIT: Final = re.compile(r"[^\w.-]+")
 _LONGEST: Final = 100
+"""Bytes of a name."""
 _EXTENSIONS: Final = {"text/plain": ".txt", "text/markdown": ".md", "application/json": ".json"}
 
 
@@ -81,7 +82,8 @@ def _named(base: str, media_type: str) -> str:
 def _fit(name: str) -> str:
     """The name as that of a file in the directory, whatever the agent calls it: no way out, nothing hidden."""
     last = name.replace("\\", "/").rpartition("/")[2]
-    return _UNFIT.sub("_", last).strip("._-")[-_LONGEST:].lstrip("._-")
+    fit = _UNFIT.sub("_", last).strip("._-").encode()[-_LONGEST:].decode(errors="ignore")
+    return fit.lstrip("._-")
 
 
 def _save(directory: Path, name: str, content: bytes) -> Path:

@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import io
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -45,6 +46,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(prog=self.prog)
 
     def error(self, message: str) -> NoReturn:
+        message = _without_values(message)
         raise CommandError(USAGE, f"{message[0].upper()}{message[1:].rstrip('.')}.", f"{self.prog} --help says more.")
 
 
@@ -285,6 +287,17 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     args = parser.parse_intermixed_args(argv[:end])
     setattr(args, words, [*getattr(args, words), *argv[end + 1 :]])
     return args
+
+
+def _without_values(complaint: str) -> str:
+    """A complaint of argparse without what may be a credential: that of an option that is misspelled, or misplaced."""
+    unknown, separator, words = complaint.partition("unrecognized arguments: ")
+    if not separator:
+        return re.sub(r"invalid choice: .* \(choose", "invalid choice (choose", complaint, flags=re.DOTALL)
+    said = words.split(" ")
+    first = next((at for at, word in enumerate(said) if word.startswith("-")), len(said))
+    names = [word.partition("=")[0] for word in said[first:] if word.startswith("-")]
+    return f"{unknown}{separator}{' '.join(said[:first] + names)}"
 
 
 def _check_text(args: argparse.Namespace) -> None:

@@ -67,6 +67,8 @@ class ArtifactChecks:
             self._names[id_] = name
             self._empty.pop(id_, None)
             return
+        if update.append and self._names.get(id_, name) != name:
+            raise _mismatch(name, "it was begun under another name", "what came before it was not checked")
         for part in artifact.parts:
             found = fault(part, [own]) if own is not None else None
             if found is None and known_to_all and own not in known_to_all:

@@ -15,6 +15,7 @@ from a2a_grpc.client.cli.invocation import Invocation, Parser, run
 from a2a_grpc.client.cli.settings import Settings
 from a2a_grpc.client.remote_agent import RemoteAgent
 from a2a_grpc.client.results import Result
+from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import A2AError
 
@@ -220,7 +221,7 @@ class _Person:
             self._screen.note(how)
 
     def _leave(self, code: int) -> int:
-        if self._talk.runs and (how := self._run.resume()):
+        if self._talk.runs and self._run.seen.state not in TERMINAL and (how := self._run.resume()):
             self._screen.note(f"The task goes on: {how}")
         return code
 
