@@ -413,7 +413,7 @@ async def test_a_state_that_nobody_knows_is_no_success_and_stands_in_no_token() 
 async def test_what_is_of_another_task_is_not_taken_for_the_result(other: pb.StreamResponse) -> None:
     async with agent_of(Forgetful([task_event(WORKING), other])) as agent:
         session = agent.session()
-        with pytest.raises(InvalidAgentResponseError, match="an event of another task among those of t1"):
+        with pytest.raises(InvalidAgentResponseError, match="an event of another task"):
             await session.run("go")
         assert session.task_id == "t1"
 
