@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from a2a_grpc.client.closing import Closing
 from a2a_grpc.client.errors import CardError, CardNotFoundError
 from a2a_grpc.client.options import Options, parameters
 from a2a_grpc.client.origins import endpoint
@@ -70,7 +70,7 @@ def read_card(path: Path) -> a2a_pb2.AgentCard:
     return parse_card(data, str(path))
 
 
-class CardResolver:
+class CardResolver(Closing):
     """Fetches agent cards over HTTP and keeps each for as long as its server allows (RFC 9111).
 
     A kept card whose time is over is asked for with its ETag or date, so an unchanged one costs a 304. Give one
@@ -130,14 +130,6 @@ class CardResolver:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._pool.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def _fetch(self, address: str, kept: "_Kept | None") -> "_Kept":
         headers = {"accept": "application/json"} | (kept.conditions if kept else {})

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from a2a_grpc.client.card import CardResolver
+from a2a_grpc.client.closing import Closing
 from a2a_grpc.client.configuration import Configuration
 from a2a_grpc.client.credentials import Credentials
 from a2a_grpc.client.deadlines import time_limit, too_late
@@ -49,7 +49,7 @@ NumberedEvents = AsyncGenerator[Numbered, None]
 Request = TypeVar("Request", bound=Message)
 
 
-class A2AClient:
+class A2AClient(Closing):
     """A remote agent. Make one with `connect`, close it with `aclose` or `async with`; it belongs to one event loop.
 
         async with await A2AClient.connect("http://localhost:8080") as client:
@@ -319,14 +319,6 @@ class A2AClient:
         while self._transports:
             _, transport = self._transports.popitem()
             await transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     @property
     def numbers_events(self) -> bool:

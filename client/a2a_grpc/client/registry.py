@@ -5,13 +5,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, get_args
 
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 
+from a2a_grpc.client.closing import Closing
 from a2a_grpc.client.credentials import Credentials, Surroundings
 from a2a_grpc.client.credentials.choosing import choose
 from a2a_grpc.client.deadlines import time_limit
@@ -80,7 +80,7 @@ class Filters(TypedDict, total=False):
     mine: bool
 
 
-class Registry:
+class Registry(Closing):
     """A registry of agents. Make one with `connect`, close it with `aclose` or `async with`.
 
         async with await Registry.connect("https://registry.example.com") as registry:
@@ -244,14 +244,6 @@ class Registry:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def _call(self, method: str, request: Message, response_type: type[R], timeout: float | None) -> R:
         async with time_limit(timeout):

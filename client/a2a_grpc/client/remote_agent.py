@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
+from a2a_grpc.client.closing import Closing
 from a2a_grpc.client.configuration import Configuration
 from a2a_grpc.client.continuation import Continuation
 from a2a_grpc.client.credentials import Credentials
@@ -20,7 +20,7 @@ from a2a_grpc.client.transports.observed import Observer
 from a2a_grpc.pb import a2a_pb2
 
 
-class RemoteAgent:
+class RemoteAgent(Closing):
     """An agent that runs elsewhere. Make one with `connect`, close it with `aclose` or `async with`.
 
         async with await RemoteAgent.connect("http://localhost:8080") as agent:
@@ -160,11 +160,3 @@ class RemoteAgent:
     async def aclose(self) -> None:
         """Close the client. Does nothing the second time."""
         await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()

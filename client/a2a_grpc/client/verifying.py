@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
 
+from a2a_grpc.client.closing import Closing
 from a2a_grpc.client.errors import CardSignatureError
 from a2a_grpc.client.options import Options
 from a2a_grpc.pb import a2a_pb2
@@ -37,7 +37,7 @@ def verify_card(card: bytes | a2a_pb2.AgentCard, jwks: bytes | Mapping[str, Any]
     return _verified(card, _keys(jwks, "The key set"))
 
 
-class CardVerifier:
+class CardVerifier(Closing):
     """Verifies cards with keys that are trusted, known beforehand or fetched from addresses that are trusted.
 
         verifier = CardVerifier(jwks_urls=["https://agent.example.com/.well-known/jwks.json"])
@@ -88,14 +88,6 @@ class CardVerifier:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._pool.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def _fetch(self, older_than: float) -> bool:
         """Fetch the keys unless that was done within the time; whether it was done now."""
