@@ -5,6 +5,8 @@ Names are lower-case: gRPC metadata must be, HTTP headers may be.
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 A2A_VERSION: Final = "a2a-version"
@@ -19,6 +21,9 @@ MEDIA_TYPE_JSON: Final = "application/json"
 MEDIA_TYPE_SSE: Final = "text/event-stream"
 
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})(?:\.(?:0|[1-9][0-9]{0,4}))?")
+
+# More than anybody waits, and little enough to reckon with.
+_LONGEST_DELAY: Final = 999_999_999.0
 
 # A store counts in 64 bits.
 _EVENT_ID: Final = re.compile(r"[0-9]{1,18}")
@@ -47,3 +52,16 @@ def parse_extensions(text: str) -> tuple[str, ...]:
 def format_extensions(uris: Iterable[str]) -> str:
     """The value of A2A-Extensions for these URIs."""
     return ",".join(dict.fromkeys(uris))
+
+
+def parse_retry_after(text: str) -> float | None:
+    """The seconds that a Retry-After value asks for, in either form (RFC 9110, 10.2.3). None for anything else."""
+    text = text.strip()
+    try:
+        if text.isascii() and text.isdecimal():
+            return min(float(text), _LONGEST_DELAY)
+        when = parsedate_to_datetime(text)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return None

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import httpx
@@ -21,7 +19,7 @@ from a2a_grpc.wire.errors import (
     excerpt,
     from_error_body,
 )
-from a2a_grpc.wire.headers import MEDIA_TYPE_SSE
+from a2a_grpc.wire.headers import MEDIA_TYPE_SSE, parse_retry_after
 
 # What compresses a stream, or keeps it, holds events back.
 FOR_STREAM: Final = {"accept": MEDIA_TYPE_SSE, "accept-encoding": "identity", "cache-control": "no-store"}
@@ -103,19 +101,5 @@ def by_status(response: httpx.Response) -> A2AError:
 def with_delay(error: A2AError, response: httpx.Response) -> A2AError:
     """The error, with the time that Retry-After asks for where it has none of its own."""
     if error.retry_after is None:
-        error.retry_after = _delay(response.headers.get("retry-after", ""))
+        error.retry_after = parse_retry_after(response.headers.get("retry-after", ""))
     return error
-
-
-def _delay(text: str) -> float | None:
-    """The seconds that a Retry-After header asks for, in either of its forms (RFC 9110, 10.2.3)."""
-    text = text.strip()
-    if text.isascii() and text.isdecimal():
-        return float(text[:9])
-    try:
-        when = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
