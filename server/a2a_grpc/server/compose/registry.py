@@ -20,6 +20,7 @@ from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.push.destinations import Destinations
+from a2a_grpc.server.push.network import trusting
 from a2a_grpc.server.registry.announcing import Announcement, Announcer
 from a2a_grpc.server.registry.fetching import CardFetcher
 from a2a_grpc.server.registry.health import Checker
@@ -58,9 +59,12 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
         nodes, max_ttl=registry.lease_ttl, per_owner=registry.max_per_owner, most=registry.max_agents
     )
 
+    trust = trusting()
+
     def fetcher() -> CardFetcher:
         made = CardFetcher(
             destinations,
+            trust,
             timeout=registry.check_timeout,
             max_bytes=registry.max_card_bytes,
             connections=registry.check_concurrency,

@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import ssl
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from importlib.metadata import version
 
@@ -16,9 +13,9 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.keys import SigningKeys
 from a2a_grpc.server.push.destinations import Destination, Destinations, RefusedDestinationError
-from a2a_grpc.server.push.network import CheckedNetwork
+from a2a_grpc.server.push.network import CheckedNetwork, trusting
 from a2a_grpc.wire import protojson
-from a2a_grpc.wire.headers import A2A_VERSION, MEDIA_TYPE_A2A, SUPPORTED_VERSION
+from a2a_grpc.wire.headers import A2A_VERSION, MEDIA_TYPE_A2A, SUPPORTED_VERSION, parse_retry_after
 from a2a_grpc.wire.webhooks import DELIVERY_ID, EVENT_SEQ, NOTIFICATION_TOKEN, SIGNATURE
 
 # An answer is read so far, so that its connection can be used again; what is longer costs the connection.
@@ -114,15 +111,8 @@ class Courier:
         """Made for the first delivery: certificates take long to load, and many services never send anything."""
         async with self._making:
             if self._pool is None:
-                self._pool = httpcore.AsyncConnectionPool(
-                    ssl_context=await asyncio.to_thread(_trusting),
-                    # Not bounded here: who is canceled while it waits for a connection of the pool may leave one behind
-                    # that nobody uses and nobody closes, until there are no others. The sender bounds its requests.
-                    max_connections=None,
-                    max_keepalive_connections=self._connections,
-                    keepalive_expiry=_KEPT_OPEN,
-                    network_backend=self._network,
-                )
+                trust = await asyncio.to_thread(trusting)
+                self._pool = self._network.pool(trust, keep=self._connections, keep_for=_KEPT_OPEN)
             return self._pool
 
     def _headers(
@@ -159,15 +149,6 @@ def _delivery_id(config: a2a_pb2.TaskPushNotificationConfig, seq: int) -> str:
     return blake2b(named.encode(), digest_size=16).hexdigest()
 
 
-def _trusting() -> ssl.SSLContext:
-    """The certificates that this machine trusts (SSL_CERT_FILE, SSL_CERT_DIR), else those that httpx comes with."""
-    import httpx  # noqa: PLC0415 - takes as long to import as a tenth of the service
-
-    context = httpx.create_ssl_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
 async def _read(response: httpcore.Response) -> None:
     """Read what comes with an answer: it is the answer that counts, and this only saves the connection."""
     size = 0
@@ -180,19 +161,9 @@ async def _read(response: httpcore.Response) -> None:
 
 
 def _retry_after(headers: list[tuple[bytes, bytes]]) -> float | None:
-    text = next((value for name, value in headers if name.lower() == b"retry-after"), b"").decode("latin-1").strip()
-    if not text:
-        return None
-    try:
-        seconds = float(text) if text.isascii() and text.isdigit() else _until(text)
-    except (ValueError, OverflowError):
-        return None
-    return min(max(seconds, 0.0), _MAX_RETRY_AFTER)
-
-
-def _until(date: str) -> float:
-    at = parsedate_to_datetime(date)
-    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+    text = next((value for name, value in headers if name.lower() == b"retry-after"), b"").decode("latin-1")
+    seconds = parse_retry_after(text)
+    return None if seconds is None else min(seconds, _MAX_RETRY_AFTER)
 
 
 def _what(error: Exception) -> str:

@@ -1,7 +1,8 @@
-"""Connections to webhooks: a name is looked up here, every address is checked, and a checked one is connected to."""
+"""Connections to where callers say: names are looked up, each address is checked, a checked one is connected to."""
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -30,6 +31,20 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         self._threads = ThreadPoolExecutor(_THREADS_EACH * connections, thread_name_prefix=_THREAD_NAME)
         self._under_way: dict[str, asyncio.Future[list[Any]]] = {}
         """The look-ups by the name: who wants to know the same waits for the same answer, and one thread."""
+
+    def pool(self, trust: ssl.SSLContext, *, keep: int, keep_for: float | None = None) -> httpcore.AsyncConnectionPool:
+        """Connections by this way, of which `keep` stay open for `keep_for` seconds after their requests.
+
+        They are not bounded: who is canceled while it waits for a connection of a pool may leave one behind that nobody
+        uses and nobody closes, until there are no others. Whoever makes requests bounds them.
+        """
+        return httpcore.AsyncConnectionPool(
+            ssl_context=trust,
+            max_connections=None,
+            max_keepalive_connections=keep,
+            keepalive_expiry=keep_for,
+            network_backend=self,
+        )
 
     def close(self) -> None:
         """Give up look-ups that still run."""
@@ -91,3 +106,12 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         del self._under_way[host]
         if not done.cancelled():
             done.exception()  # Nobody may be left to see it.
+
+
+def trusting() -> ssl.SSLContext:
+    """The certificates that this machine trusts (SSL_CERT_FILE, SSL_CERT_DIR), else those that httpx comes with."""
+    import httpx  # noqa: PLC0415 - takes as long to import as a tenth of the service
+
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context

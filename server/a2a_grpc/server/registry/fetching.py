@@ -1,10 +1,10 @@
 """Cards out of the network: from where the registry may connect to, and from nowhere else."""
 
 import asyncio
+import ssl
 from typing import Final, NamedTuple
 
 import httpcore
-import httpx
 
 from a2a_grpc.server.push.allowed import Address
 from a2a_grpc.server.push.destinations import Destinations, RefusedDestinationError
@@ -31,19 +31,16 @@ class Answer(NamedTuple):
 class CardFetcher:
     """Fetches cards. A redirect is not followed: it would lead to where nobody has looked."""
 
-    def __init__(self, destinations: Destinations, *, timeout: float, max_bytes: int, connections: int) -> None:
+    def __init__(
+        self, destinations: Destinations, trust: ssl.SSLContext, *, timeout: float, max_bytes: int, connections: int
+    ) -> None:
         """`timeout` in seconds for one card of up to `max_bytes`; `connections` at the same time."""
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._network = CheckedNetwork(destinations, connections=connections)
         self._places = asyncio.Semaphore(connections)
-        context = httpx.create_ssl_context()
-        context.set_alpn_protocols(["http/1.1"])
-        # A card is asked for once in a while: no connection is worth being kept. The pool is not bounded, since who is
-        # canceled while it waits for a connection there may leave one behind that nobody closes.
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context, max_connections=None, max_keepalive_connections=0, network_backend=self._network
-        )
+        # A card is asked for once in a while: no connection is worth being kept.
+        self._pool = self._network.pool(trust, keep=0)
 
     async def close(self) -> None:
         """Close the connections."""
