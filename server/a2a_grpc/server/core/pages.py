@@ -6,6 +6,8 @@ import hmac
 from hashlib import blake2b
 from typing import NamedTuple
 
+from google.protobuf.message import Message
+
 from a2a_grpc.pb import a2a_pb2
 
 _CHECK_BYTES = 8
@@ -26,7 +28,12 @@ def filters(request: a2a_pb2.ListTasksRequest, owner: str) -> bytes:
     bound = a2a_pb2.ListTasksRequest(tenant=request.tenant, context_id=request.context_id, status=request.status)
     if request.HasField("status_timestamp_after"):
         bound.status_timestamp_after.CopyFrom(request.status_timestamp_after)
-    return blake2b(bound.SerializeToString(deterministic=True) + b"\0" + owner.encode(), digest_size=16).digest()
+    return digest(bound, owner)
+
+
+def digest(filters: Message, whose: str) -> bytes:
+    """What a page token is bound to: the filters of its listing, and whose it is."""
+    return blake2b(filters.SerializeToString(deterministic=True) + b"\0" + whose.encode(), digest_size=16).digest()
 
 
 def encode(cursor: Cursor, bound_to: bytes) -> str:

@@ -20,9 +20,9 @@ from a2a_grpc.server.registry.entries import lease_of, present
 from a2a_grpc.server.registry.fetching import NOT_THERE, CardFetcher
 from a2a_grpc.server.registry.search import Wanted, facets_of
 from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.server.service.page_tokens import cursor_of
 from a2a_grpc.server.store.registrations import Full, Glance, NewEntry, Registration, Registrations, Withdrawal
 from a2a_grpc.wire.errors import (
-    InvalidArgumentError,
     QuotaExceededError,
     RouteNotFoundError,
     UnauthenticatedError,
@@ -147,7 +147,7 @@ class RegistryOperations:
             raise UnauthenticatedError("To search by provider, or for your own entries, send credentials.")
         size = request.page_size or DEFAULT_PAGE_SIZE
         bound_to = _filters(request, caller)
-        wanted, place, used = Wanted.of(request), _cursor(request, bound_to), 0
+        wanted, place, used = Wanted.of(request), cursor_of(request.page_token, bound_to), 0
         shown = place
         response = pb.SearchAgentsResponse()
         for _ in range(_SCANNED // _BATCH):
@@ -265,16 +265,4 @@ def _filters(request: pb.SearchAgentsRequest, caller: Caller) -> bytes:
     bound.ClearField("page_size")
     bound.ClearField("page_token")
     whose = ids.scope(caller.scope.owner, str(caller.authenticated))
-    return blake2b(bound.SerializeToString(deterministic=True) + b"\0" + whose.encode(), digest_size=16).digest()
-
-
-def _cursor(request: pb.SearchAgentsRequest, bound_to: bytes) -> Cursor | None:
-    if not request.page_token:
-        return None
-    try:
-        return pages.decode(request.page_token, bound_to)
-    except ValueError as error:
-        problem = f"{error}; send the token of the previous page with the same filters, or none for the first page"
-        raise InvalidArgumentError(
-            "The page token cannot be used.", violations=[Violation("page_token", problem)]
-        ) from None
+    return pages.digest(bound, whose)

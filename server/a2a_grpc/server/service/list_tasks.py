@@ -11,8 +11,8 @@ from a2a_grpc.server.core import ids, pages, states
 from a2a_grpc.server.core.events import milliseconds
 from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.service.caller import Caller
+from a2a_grpc.server.service.page_tokens import cursor_of
 from a2a_grpc.server.store.tasks import TaskStore
-from a2a_grpc.wire.errors import InvalidArgumentError, Violation
 
 DEFAULT_PAGE_SIZE = 50
 
@@ -43,7 +43,7 @@ class ListTasks:
         since = _milliseconds_up(request.status_timestamp_after) if request.HasField("status_timestamp_after") else None
         bound_to = pages.filters(request, ids.scope(caller.scope.tenant, caller.scope.owner))
         page = await self._store.page(
-            caller.scope, request.context_id, request.status, since, _cursor(request, bound_to), size + 1
+            caller.scope, request.context_id, request.status, since, cursor_of(request.page_token, bound_to), size + 1
         )
         response = a2a_pb2.ListTasksResponse(page_size=size, total_size=page.total)
         rows = page.rows[:size]
@@ -82,20 +82,3 @@ class ListTasks:
 def _milliseconds_up(stamp: Timestamp) -> int:
     """The least status timestamp that is not before `stamp`, in milliseconds since 1970."""
     return milliseconds(stamp) + (1 if stamp.nanos % 1_000_000 else 0)
-
-
-def _cursor(request: a2a_pb2.ListTasksRequest, bound_to: bytes) -> pages.Cursor | None:
-    if not request.page_token:
-        return None
-    try:
-        return pages.decode(request.page_token, bound_to)
-    except ValueError as error:
-        raise InvalidArgumentError(
-            "The page token cannot be used.",
-            violations=[
-                Violation(
-                    "page_token",
-                    f"{error}; send the token of the previous page with the same filters, or none for the first page",
-                )
-            ],
-        ) from None
