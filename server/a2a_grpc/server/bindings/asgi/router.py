@@ -32,11 +32,7 @@ class Router:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app. Only HTTP is served: neither lifespan nor websockets."""
-        if scope["type"] != "http":
-            raise RuntimeError(f"ASGI scope {scope['type']} is not served")
-        path: bytes | None = scope.get("raw_path")
-        if path is None:
-            path = scope["raw_path"] = quote(scope["path"]).encode()
+        path = _path(scope)
         app = self._exact.get(path)
         if app is None:
             app = self._gateway
@@ -56,9 +52,14 @@ class PlainRouter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request to its app; see `Router`."""
-        if scope["type"] != "http":
-            raise RuntimeError(f"ASGI scope {scope['type']} is not served")
-        path: bytes | None = scope.get("raw_path")
-        if path is None:
-            path = scope["raw_path"] = quote(scope["path"]).encode()
-        await self._exact.get(path, self._gateway)(scope, receive, send)
+        await self._exact.get(_path(scope), self._gateway)(scope, receive, send)
+
+
+def _path(scope: Scope) -> bytes:
+    """The path as it was sent; servers that leave it out get it written."""
+    if scope["type"] != "http":
+        raise RuntimeError(f"ASGI scope {scope['type']} is not served")
+    path: bytes | None = scope.get("raw_path")
+    if path is None:
+        path = scope["raw_path"] = quote(scope["path"]).encode()
+    return path
