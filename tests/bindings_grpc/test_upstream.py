@@ -300,6 +300,18 @@ async def test_an_upstream_that_is_not_there_is_unavailable_at_once_and_stays_un
     assert "Connection refused" in caplog.text
 
 
+async def test_an_upstream_that_has_come_is_reached_though_nobody_was_there_for_an_earlier_channel() -> None:
+    async with serving(Scripted()) as address:
+        pass
+    async with upstream(address) as earlier:
+        with pytest.raises(UnavailableError):
+            await earlier.handler.unary("GetTask", GET, call())
+        origin = Scripted()
+        async with serving(origin, cards=OneCard(), addr=address), upstream(address) as later:
+            await later.handler.unary("GetTask", GET, call())
+    assert len(origin.calls) == 1
+
+
 async def test_an_upstream_that_takes_connections_and_says_nothing_is_unavailable_soon() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with upstream(f"127.0.0.1:{listener.getsockname()[1]}") as connected, asyncio.timeout(6):

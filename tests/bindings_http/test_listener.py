@@ -65,6 +65,17 @@ async def test_every_address_of_a_host_gets_the_same_port() -> None:
         await listener.stop(grace=0.0)
 
 
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_connection_that_is_accepted_as_the_certificate_changes_is_served(turns: int) -> None:
+    async with listening(compose(ScriptedHandler(answering(TASK)))) as (listener, port):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+            peer.sendall(GET)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await listener._accept()  # what a new certificate leads to
+            assert (await asyncio.to_thread(peer.recv, 12)) == b"HTTP/1.1 200"
+
+
 async def test_responses_carry_a_date_and_name_no_product() -> None:
     async with listening(compose(ScriptedHandler())) as (_, port), connected(port) as raw:
         await raw.send(http_request("GET", "/healthz"))

@@ -198,7 +198,7 @@ async def test_b093_a_service_that_does_not_know_its_address_says_so() -> None:
     """It warns at the start what to set, and the card names no address that only the server can bind to."""
     replica = Replica(agent=AGENT, redis_url=None, env={})
     ports = [address.rpartition(":")[2] for address in (replica.grpc_addr, replica.http_url)]
-    replica._env |= {"A2A_GRPC_ADDR": f"0.0.0.0:{ports[0]}", "A2A_HTTP_ADDR": f"[::]:{ports[1]}"}
+    replica.env |= {"A2A_GRPC_ADDR": f"0.0.0.0:{ports[0]}", "A2A_HTTP_ADDR": f"[::]:{ports[1]}"}
     try:
         await asyncio.to_thread(replica.start)
         async with httpx.AsyncClient(trust_env=False) as http:

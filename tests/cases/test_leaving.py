@@ -165,6 +165,10 @@ def subscriptions(pair: Pair) -> list[bytes | str]:
     return [channel for channel in pair.store.client.pubsub_shardchannels() if b":events:" in channel]
 
 
+def p99(took: list[float]) -> float:
+    return sorted(took)[len(took) * 99 // 100]
+
+
 async def test_b007_readers_who_drop_out_leave_the_store_connections_whole(pair: Pair, connect: Connect) -> None:
     """50 subscriptions, half of them resumed, are cancelled and reset at random times while 20 callers read tasks."""
     pair.store.client.client_setname("test")
@@ -174,14 +178,16 @@ async def test_b007_readers_who_drop_out_leave_the_store_connections_whole(pair:
     for caller in callers:  # so that the replicas have opened whatever they keep open
         await caller.get(task.id)
     before = connections(pair)
-    stopped = asyncio.Event()
-    took: list[float] = []
 
-    async def get(at: int) -> None:
-        while not stopped.is_set():
+    async def get(at: int, took: list[float], done: Callable[[], bool]) -> None:
+        while not done():
             begun = time.monotonic()
             assert await callers[(at + len(took)) % 2].get(others[at].id) == others[at]
             took.append(time.monotonic() - begun)
+
+    # What the machine takes for it at this hour, with nobody who drops out.
+    calm: list[float] = []
+    await asyncio.gather(*(get(at, calm, lambda: len(calm) > 400) for at in range(len(others))))
 
     async def drop(at: int) -> None:
         over, how = BINDINGS[at % 3], ("cancel", "reset")[at % 2]
@@ -201,14 +207,16 @@ async def test_b007_readers_who_drop_out_leave_the_store_connections_whole(pair:
 
     async with callers[1].subscribe(task.id) as idle:
         await anext(idle)
-        reading = [asyncio.create_task(get(at)) for at in range(len(others))]
+        took: list[float] = []
+        stopped = asyncio.Event()
+        reading = [asyncio.create_task(get(at, took, stopped.is_set)) for at in range(len(others))]
         await asyncio.gather(*map(drop, range(50)))
         stopped.set()
         await asyncio.gather(*reading)
         await callers[0].task("echo x", task_id=task.id)
         assert kinds(await idle.all()) == ["WORKING", "artifact", "COMPLETED"]
     assert len(took) > 200
-    assert sorted(took)[len(took) * 99 // 100] < 0.2
+    assert p99(took) < p99(calm) + 0.2
     await wait_until(lambda: connections(pair) == before, "the store has no connection more than before", 10)
     await wait_until(lambda: not subscriptions(pair), "nobody follows a task any more", 10)
 

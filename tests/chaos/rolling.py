@@ -58,12 +58,12 @@ class Aging:
 
     def age(self, number: int, replica: Replica) -> None:
         """Has it run the old version from its next start on."""
-        replica._env["PYTHONPATH"] = self._path
+        replica.env["PYTHONPATH"] = self._path
         self.old.add(number)
 
     def renew(self, number: int, replica: Replica) -> None:
         """Has it run the current version from its next start on."""
-        del replica._env["PYTHONPATH"]
+        del replica.env["PYTHONPATH"]
         self.old.discard(number)
 
     def source(self) -> str:

@@ -10,15 +10,15 @@ import pytest
 from tests.support.replica import ROOT
 
 RUN = """
-import logging, sys
+import logging, subprocess, sys
 from tests.support.leaks import MARKER
 from tests.support.replica import Replica
 
 SAYS = ["begun", {says}]
 
 class Talker(Replica):
-    def command(self):
-        return [sys.executable, "-c", f"print(*{{SAYS!r}}, sep=chr(10))"]
+    def spawn(self, log):
+        return subprocess.Popen([sys.executable, "-c", f"print(*{{SAYS!r}}, sep=chr(10))"], stdout=log)
 
 def test_a_process():
     talker = Talker(agent=None, redis_url=None, env={{}})

@@ -1,6 +1,5 @@
 """`a2a-grpc gateway` in a process of its own."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,5 +14,5 @@ class Gateway(Replica):
         super().__init__(agent=None, redis_url=None, env=env or {})
         self._options = ["--upstream", upstream, *(["--upstream-ca-file", str(ca_file)] if ca_file else [])]
 
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "a2a_grpc.server", "gateway", *self._options]
+    def arguments(self) -> list[str]:
+        return ["gateway", *self._options]

@@ -24,8 +24,9 @@ AGENT = "tests.process.busy_agent:agent"
 class Served(Replica):
     """`a2a-grpc serve`, as a person starts it."""
 
-    def command(self) -> list[str]:
-        return [A2A_GRPC, "serve", AGENT]
+    def spawn(self, log: int) -> subprocess.Popen[bytes]:
+        command = [A2A_GRPC, "serve", AGENT]
+        return subprocess.Popen(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 @pytest.fixture(scope="module")

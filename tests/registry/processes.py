@@ -1,7 +1,6 @@
 """`a2a-grpc registry` in processes of its own, and what is registered there."""
 
 import hashlib
-import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple
@@ -35,8 +34,8 @@ class RegistryProcess(Replica):
     def __init__(self, redis_url: str | None, env: Mapping[str, str]) -> None:
         super().__init__(agent=None, redis_url=redis_url, env=env)
 
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "a2a_grpc.server", "registry"]
+    def arguments(self) -> list[str]:
+        return ["registry"]
 
     @property
     def grpc_url(self) -> str:
@@ -50,8 +49,8 @@ class Agent(Replica):
         super().__init__(agent=None, redis_url=None, env=env)
         self._registry_url = registry_url
 
-    def command(self) -> list[str]:
-        return [*super().command(), *(["--register", self._registry_url] if self._registry_url else [])]
+    def arguments(self) -> list[str]:
+        return [*super().arguments(), *(["--register", self._registry_url] if self._registry_url else [])]
 
 
 class Registries(NamedTuple):

@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -221,8 +222,8 @@ def test_what_cannot_work_is_said_at_start(
 ) -> None:
     one = Agent("", env | {"A2A_DATA_DIR": str(tmp_path)})
     try:
-        command = [*one.command(), *arguments]
-        ended = subprocess.run(command, env=one._env, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+        command = [sys.executable, "-m", "a2a_grpc.server", *one.arguments(), *arguments]
+        ended = subprocess.run(command, env=one.env, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     finally:
         one.close()
 

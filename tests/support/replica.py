@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 
 from tests.support import leaks
+from tests.support.forking import FORKER, MODULE, Forked
 from tests.support.servers import StoreServer, fresh_store_server
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +53,7 @@ class Replica:
         self.http_url = f"http://127.0.0.1:{http_port}"
         """Without a slash at the end."""
         self._agent = agent
-        self._env = {
+        self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("A2A_")},
             "A2A_GRPC_ADDR": self.grpc_addr,
             "A2A_HTTP_ADDR": f"127.0.0.1:{http_port}",
@@ -63,14 +64,21 @@ class Replica:
             "A2A_DRAIN_GRACE": "1",
             **env,
         }
-        # A process that compiles every module anew takes seconds to start.
-        self._env.pop("PYTHONDONTWRITEBYTECODE", None)
-        self._process: subprocess.Popen[bytes] | None = None
+        """The environment of the process."""
+        self._process: Forked | subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
 
-    def command(self) -> list[str]:
-        """What is run; other commands of the server overwrite it."""
-        return [sys.executable, "-m", "a2a_grpc.server", "serve", *(self._agent or "").split()]
+    def arguments(self) -> list[str]:
+        """What follows `a2a-grpc`; other commands of the server overwrite it."""
+        return ["serve", *(self._agent or "").split()]
+
+    def spawn(self, log: int) -> Forked | subprocess.Popen[bytes]:
+        """Starts the process, whose stdout and stderr go to the descriptor `log`."""
+        if self.env.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+            return FORKER.start(self.arguments(), self.env, ROOT, log)
+        # Other sources than those that the forking process has imported.
+        command = [sys.executable, "-m", MODULE, *self.arguments()]
+        return subprocess.Popen(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     @property
     def pid(self) -> int:
@@ -82,7 +90,7 @@ class Replica:
         """The process has not ended (it may be stopped)."""
         return self._process is not None and self._process.poll() is None
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Forked | subprocess.Popen[bytes]:
         assert self._process is not None, "the replica is not started"
         return self._process
 
@@ -91,9 +99,7 @@ class Replica:
         assert not self.alive, "the replica runs already"
         with self._log_path.open("ab") as log:
             # In the root of the repository, so that agents of the tests can be named as tests.….
-            self._process = subprocess.Popen(
-                self.command(), cwd=ROOT, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self._process = self.spawn(log.fileno())
         self._end_watcher()
         self._watcher = subprocess.Popen(
             ["/bin/sh", "-c", WATCHER, "sh", str(self._process.pid)],

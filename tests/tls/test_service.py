@@ -102,7 +102,7 @@ def test_files_that_are_no_good_are_refused_at_start(authority: Authority, tmp_p
 def test_plain_text_on_all_addresses_is_told_at_start() -> None:
     service = Replica(agent=AGENT, redis_url=None, env={})
     port = service.grpc_addr.rpartition(":")[2]
-    service._env["A2A_GRPC_ADDR"] = f"0.0.0.0:{port}"
+    service.env["A2A_GRPC_ADDR"] = f"0.0.0.0:{port}"
     try:
         service.start()
         assert "A2A_GRPC_ADDR can be reached from other machines without TLS" in service.log()

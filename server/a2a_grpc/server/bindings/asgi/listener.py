@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import time
+from collections.abc import Sequence
 from email.utils import formatdate
 from functools import partial
 from typing import Any
@@ -120,8 +121,7 @@ class HttpListener:
             # Connections wait at the socket while servers change, and those of the old one go on.
             server = await loop.create_server(self._connection, sock=listening.dup(), backlog=self._backlog, **tls)
             self._servers.append(server)
-        for server in before:
-            server.close()
+        await _close(before)
 
     async def _renew(self, certificates: Certificates) -> None:
         while True:
@@ -143,8 +143,7 @@ class HttpListener:
             self._renewing.cancel()
             await asyncio.wait((self._renewing,))
             self._renewing = None
-        for server in self._servers:
-            server.close()
+        await _close(self._servers)
         for listening in self._sockets:
             listening.close()
         for connection in self._connections():
@@ -209,6 +208,22 @@ class HttpListener:
         # The Date of every response is formatted once a second rather than once a response.
         self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode()), *self._headers]
         self._clock = asyncio.get_running_loop().call_later(1.0, self._tick)
+
+
+async def _close(servers: Sequence[asyncio.Server]) -> None:
+    """Accept nothing more. What was accepted already is served, unlike with `Server.close` alone.
+
+    asyncio accepts a connection in one turn of the loop and hands it to the server in the next; if the server was closed
+    in between, that fails, and the connection is forgotten where it stands.
+    """
+    loop = asyncio.get_running_loop()
+    for server in servers:
+        for listening in server.sockets:
+            loop.remove_reader(listening)
+    for _ in range(2):
+        await asyncio.sleep(0)
+    for server in servers:
+        server.close()
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:

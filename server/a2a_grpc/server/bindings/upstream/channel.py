@@ -39,6 +39,8 @@ _SERVICE_CONFIG: Final = json.dumps(
 )
 _OPTIONS: Final = (
     ("grpc.service_config", _SERVICE_CONFIG),
+    # Otherwise a channel to where an earlier one found nobody takes over its wait before the next attempt.
+    ("grpc.use_local_subchannel_pool", 1),
     ("grpc.service_config_disable_resolution", 1),
     # A dead upstream must show in seconds, on an idle connection too; our servers accept a ping every 10 s.
     ("grpc.keepalive_time_ms", 10_000),
