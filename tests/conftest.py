@@ -1,6 +1,8 @@
 """Fixtures that every test may use. What they are made of is in `tests.support`."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +17,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts a background job with SIGINT ignored, and whatever the job starts inherits that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A process that compiles every module anew takes seconds to start, and there are hundreds of them.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not config.pluginmanager.is_registered(leaks):
         config.pluginmanager.register(leaks)
     config.addinivalue_line(

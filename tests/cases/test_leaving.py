@@ -147,7 +147,7 @@ async def test_b013_a_caller_who_leaves_does_not_stop_the_task(
     await leave(pair.replicas[0], request)
     other = await connect(pair.replicas[1], tenant=tenant)
     [listed] = (await other.page()).tasks
-    assert state(listed.status.state) == "WORKING", "the task ended before its caller left: the test says nothing"
+    assert state(listed.status.state) in {"SUBMITTED", "WORKING"}, "it ended before its caller left"
     done = await reached(other, listed.id, "COMPLETED")
     assert texts(done) == [ticks(1, 8)]
 

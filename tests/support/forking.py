@@ -85,6 +85,7 @@ class Forker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, log: int) -> Forked:
         """Runs `python -m a2a_grpc.server` with `arguments`; stdout and stderr go to the descriptor `log`."""
@@ -102,7 +103,7 @@ class Forker:
         if self._socket is None:
             self._socket, theirs = socket.socketpair()
             with theirs:
-                subprocess.Popen(
+                self._process = subprocess.Popen(
                     [sys.executable, "-m", "tests.support.forking", str(theirs.fileno())],
                     cwd=Path(__file__).parents[2],
                     env={name: value for name, value in env.items() if not name.startswith("A2A_")},

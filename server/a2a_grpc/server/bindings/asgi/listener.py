@@ -213,7 +213,7 @@ class HttpListener:
 async def _close(servers: Sequence[asyncio.Server]) -> None:
     """Accept nothing more. What was accepted already is served, unlike with `Server.close` alone.
 
-    asyncio accepts a connection in one turn of the loop and hands it to the server in the next; if the server was closed
+    asyncio accepts a connection in one turn of the loop and hands it to the server in the next; if that was closed
     in between, that fails, and the connection is forgotten where it stands.
     """
     loop = asyncio.get_running_loop()
