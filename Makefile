@@ -10,14 +10,15 @@ PYTHON ?=
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14
 
 # A file stays in one process: its servers start once, and half of the time is saved. Tests mostly wait, for processes
-# that start and for leases that end, so that there are more of these processes than a small machine has cores.
-PARALLEL := -n 4 --dist loadfile
+# that start and for leases that end, so that there are more of these processes than a small machine has cores. In the
+# order of their names, since the files with the fewest tests, which would come last, wait the longest.
+PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 
 # buf compares proto/ with this commit.
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen protos check-generated lint lint-proto types test test-all conformance serve-conformance tck bench image lock ci
+.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench image lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
@@ -121,15 +122,18 @@ types: $(VENV)/.dev ## mypy --strict
 	mypy
 
 test: $(VENV)/.dev ## The tests, in a few minutes
-	pytest $(PARALLEL) -m "not slow"
+	pytest $(PARALLEL) -m "not slow and not wide"
 
-test-all: $(VENV)/.dev ## The tests with the slow ones
+test-wide: $(VENV)/.dev ## The same on Valkey 8 and Redis 7, with the official clients, and whole pages of the docs
+	pytest $(PARALLEL) -m "wide and not slow"
+
+test-all: $(VENV)/.dev ## All tests: with the wide and the slow ones
 	pytest $(PARALLEL)
 
 conformance: $(VENV)/.dev ## The protocol rules on every binding
 	pytest $(PARALLEL) tests/conformance tests/interop
 
-ci: lint types check-generated test ## What has to pass before a change lands
+ci: lint types check-generated test-wide test ## What has to pass before a change lands
 
 # --- running things ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import leaks
 from tests.support.replica import Pair, PairPool
-from tests.support.servers import KINDS, ServerKind, StorePool, StoreServer
+from tests.support.servers import ON_EACH_KIND, ServerKind, StorePool, StoreServer
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,7 +35,7 @@ def store_pool() -> Iterator[StorePool]:
     pool.close()
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(params=ON_EACH_KIND, ids=lambda kind: kind.name)
 def store_server(request: pytest.FixtureRequest, store_pool: StorePool) -> StoreServer:
     """The test runs once on each kind of server: Valkey 9, Valkey 8, Redis 7. Empty at the start of every test."""
     kind: ServerKind = request.param

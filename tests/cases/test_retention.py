@@ -38,6 +38,7 @@ def brief() -> Iterator[Pair]:
         yield pair
 
 
+@pytest.mark.wide
 async def test_b009_what_has_ended_goes_whole_and_what_lives_stays(brief: Pair, connect: Connect) -> None:
     """A turn and a question outlive many times the time for which ended tasks are kept; of those no key is left."""
     one, other = [await connect(replica) for replica in brief.replicas]

@@ -63,6 +63,7 @@ def test_the_card_file_of_the_page_holds_a_schema() -> None:
     assert schemas_in(card) == {"screen": {"report": {"type": "object", "required": ["scores"]}}}
 
 
+@pytest.mark.wide
 async def test_the_executor_of_the_page_is_served_by_its_command(tmp_path: Path) -> None:
     [code], [card], [commands] = (found(AGENTS, EXECUTORS, language) for language in ("python", "yaml", "bash"))
     (tmp_path / "hello.py").write_text(code)

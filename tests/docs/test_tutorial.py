@@ -135,6 +135,7 @@ async def press_ctrl_c_twice(process: "subprocess.Popen[bytes]", port: str) -> N
     await asyncio.to_thread(process.wait, 20)
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(120)
 async def test_the_tutorial_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     terminals = Terminals(tmp_path)

@@ -498,7 +498,12 @@ def lives(server: StoreServer, examples: int, steps: int) -> None:
 
 
 def test_lives_of_tasks(one_store_server: StoreServer) -> None:
-    lives(one_store_server, examples=8, steps=30)
+    lives(one_store_server, examples=4, steps=30)
+
+
+@pytest.mark.wide
+def test_more_lives_of_tasks(store_server: StoreServer) -> None:
+    lives(store_server, examples=8, steps=30)
 
 
 @pytest.mark.slow

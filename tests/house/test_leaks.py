@@ -48,7 +48,7 @@ def run(folder: Path, says: str, logged: str, *more: str) -> subprocess.Complete
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])
+@pytest.mark.parametrize("more", [(), pytest.param(("-n", "2"), marks=pytest.mark.wide)], ids=["alone", "workers"])
 def test_a_run_with_a_secret_in_a_log_fails_and_says_where(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = run(tmp_path, ", ".join(LEAKS), "MARKER", *more)
     told = [line.removeprefix("SECRET IN A LOG ") for line in done.stdout.splitlines() if line.startswith("SECRET")]

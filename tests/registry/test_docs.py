@@ -97,6 +97,7 @@ def test_every_block_is_run() -> None:
     assert [(block.heading, block.language) for block in blocks(PAGE)] == RUN
 
 
+@pytest.mark.wide
 async def test_the_page_from_its_top_to_its_end(tmp_path: Path) -> None:
     for program in ("curl", "grpcurl"):
         if shutil.which(program, path=PATH) is None:

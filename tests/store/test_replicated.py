@@ -12,7 +12,7 @@ from a2a_grpc.server.store.opening import open_nodes
 from a2a_grpc.server.store.scripts import Script
 from tests.support.nodes import Node, binary_of, start_all, wait_for
 from tests.support.replica import free_ports
-from tests.support.servers import KINDS, ServerKind
+from tests.support.servers import ON_EACH_KIND, ServerKind
 
 # May be repeated, and writes nothing then.
 ONCE = Script(
@@ -39,7 +39,7 @@ class Two:
             self.replica.cont()
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(scope="module", params=ON_EACH_KIND, ids=lambda kind: kind.name)
 def two(request: pytest.FixtureRequest) -> Iterator[Two]:
     kind: ServerKind = request.param
     binary = binary_of(kind)

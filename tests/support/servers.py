@@ -60,6 +60,9 @@ KINDS = (
     ServerKind("redis7", _redis_on_path, "no redis-server on PATH: Redis 7 is not tested"),
 )
 
+ON_EACH_KIND = (KINDS[0], *(pytest.param(kind, marks=pytest.mark.wide) for kind in KINDS[1:]))
+"""Parameters of a fixture or test: Valkey 9, which is the embedded one, and in the wide run the others."""
+
 
 class StoreServer:
     """A running server. `url` stays the same over `kill`, `start` and `restart`, and so does the data."""

@@ -19,7 +19,10 @@ BINDINGS = ("GRPC", "HTTP+JSON", "JSONRPC")
 NODE_TIMEOUT = 50
 """Seconds for all scenarios of a process."""
 
-pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT + NODE_TIMEOUT)  # the first test installs the client
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.timeout(INSTALL_TIMEOUT + NODE_TIMEOUT),  # the first test installs the client
+]
 
 
 class Outcomes(dict[str, Any]):

@@ -12,6 +12,8 @@ from a2a.utils.errors import TaskNotFoundError
 from tests.interop.conftest import Service, serve
 from tests.interop.python_sdk.sdk import connect, request, send
 
+pytestmark = pytest.mark.wide
+
 KEYS = {"first": "the key of the first caller", "second": "the key of the second caller"}
 
 

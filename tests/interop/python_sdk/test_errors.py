@@ -31,6 +31,8 @@ from a2a.utils.errors import (
 from tests.interop.conftest import Service
 from tests.interop.python_sdk.sdk import collect, connect, request, send
 
+pytestmark = pytest.mark.wide
+
 NOWHERE = uuid.uuid4().hex
 
 

@@ -19,6 +19,8 @@ from a2a.types import (
 from tests.interop.conftest import Service
 from tests.interop.python_sdk.sdk import BINDINGS, collect, connect, request, send, texts
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture
 async def elsewhere(other: Service) -> AsyncIterator[dict[str, Client]]:
