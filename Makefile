@@ -124,7 +124,7 @@ types: $(VENV)/.dev ## mypy --strict
 test: $(VENV)/.dev ## The tests, in a few minutes
 	pytest $(PARALLEL) -m "not slow and not wide"
 
-test-wide: $(VENV)/.dev ## The same on Valkey 8 and Redis 7, with the official clients, and whole pages of the docs
+test-wide: $(VENV)/.dev ## Other stores, official clients, whole pages of the docs, the costliest inputs
 	pytest $(PARALLEL) -m "wide and not slow"
 
 test-all: $(VENV)/.dev ## All tests: with the wide and the slow ones

@@ -1,5 +1,6 @@
 """Fixtures that every test may use. What they are made of is in `tests.support`."""
 
+import gc
 import os
 import signal
 import sys
@@ -25,6 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "agent(reference, **env): what two_replicas serve (MODULE:ATTR), with which A2A_* variables"
     )
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was loaded and collected out of every garbage collection: a tenth of the time of a run."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

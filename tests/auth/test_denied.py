@@ -33,7 +33,13 @@ from tests.support.secure import SecureReplica, serving, trusting
 
 METHODS = [method.name for method in pb.DESCRIPTOR.services_by_name["A2AService"].methods]
 SCHEMES = ("header", "query", "cookie", "jwt", "oidc", "oauth2", "together", "mtls")
-ROUTES = ("GRPC", "HTTP+JSON", "JSONRPC", "gateway HTTP+JSON", "gateway JSONRPC")
+ROUTES = (
+    "GRPC",
+    "HTTP+JSON",
+    "JSONRPC",
+    "gateway HTTP+JSON",
+    pytest.param("gateway JSONRPC", marks=pytest.mark.wide),
+)
 KEYS = {scheme: secret(f"of-{scheme}") for scheme in (*SCHEMES, "wrong")}
 
 

@@ -76,6 +76,7 @@ async def test_every_operation_answers_the_same(
         assert (await alice.get(task.id)).id == task.id
 
 
+@pytest.mark.wide
 async def test_a_large_task_of_somebody_else_takes_no_longer_than_none(
     connect: Connect, service: Replica, issuer: Issuer
 ) -> None:

@@ -123,6 +123,7 @@ async def test_b081_artifacts_are_listed_only_when_asked_for_and_never_too_large
 # -- B083 --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 async def test_b083_a_long_answer_costs_the_store_what_it_is_long(pair: Pair, connect: Connect) -> None:
     """5,000 chunks of 20 bytes are 100 kB; a store that writes the task anew with each needs 250 MB for them."""
     one, other = [await connect(replica) for replica in pair.replicas]
@@ -146,6 +147,7 @@ async def test_b083_a_long_answer_costs_the_store_what_it_is_long(pair: Pair, co
     assert time.monotonic() - begun < 1
 
 
+@pytest.mark.wide
 async def test_b083_twice_the_answer_costs_twice_as_much(pair: Pair, connect: Connect) -> None:
     """Bytes to the store grow with the output and not with its square, however often somebody reads meanwhile."""
     one = await connect(pair.replicas[0])

@@ -66,6 +66,7 @@ def zeros(mebibytes: int) -> bytes:
 # -- what is compressed ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip"])
 async def test_what_is_compressed_takes_no_more_memory_than_is_read_of_it(coding: str) -> None:
     """Twice compressed, 3 KB are 512 MiB."""

@@ -101,7 +101,7 @@ def test_every_block_is_run_by_a_test() -> None:
     assert found == RUN
 
 
-@pytest.mark.parametrize(("at", "last"), [(0, "a2a-grpc serve"), (1, "pytest -n 4")])
+@pytest.mark.parametrize(("at", "last"), [(0, "a2a-grpc serve"), (1, "pytest -n 6")])
 def test_the_two_commands(at: int, last: str) -> None:
     """`make` says what it would do: the set-up, and then what the tests below start themselves, or these tests."""
     if shutil.which("make") is None:

@@ -218,7 +218,7 @@ async def compare(replica: Replica, gateway: Replica, binding: str, scenario: Sc
         assert here == there
 
 
-@pytest.mark.parametrize("binding", ["HTTP+JSON", "JSONRPC"])
+@pytest.mark.parametrize("binding", ["HTTP+JSON", pytest.param("JSONRPC", marks=pytest.mark.wide)])
 @pytest.mark.parametrize("scenario", [every_operation, every_refusal])
 async def test_every_answer_is_that_of_the_service(binding: str, scenario: Scenario, behind: Behind) -> None:
     await compare(behind.first, behind.all, binding, scenario)

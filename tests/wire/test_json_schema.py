@@ -91,7 +91,12 @@ TWICE = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "$dynamicRef": f"#/$defs/d{n + 1
         pytest.param({"$ref": "#"}, 1, id="round and round"),
         pytest.param({"if": {"$ref": "#"}}, 1, id="round and round, in a condition"),
         pytest.param({"not": {"$ref": "#"}}, 1, id="round and round, denied"),
-        pytest.param({"unevaluatedProperties": False, "$ref": "#/$defs/d0", "$defs": TWICE}, {"a": 1}, id="evaluated"),
+        pytest.param(
+            {"unevaluatedProperties": False, "$ref": "#/$defs/d0", "$defs": TWICE},
+            {"a": 1},
+            id="evaluated",
+            marks=pytest.mark.wide,
+        ),
         pytest.param({"allOf": [{"uniqueItems": True}] * 500}, ["x" * 200_000], id="texts compared"),
         pytest.param({"items": {"not": {"enum": [[0] * 299 + [1]] * 30}}}, [[0] * 300] * 300, id="lists compared"),
         pytest.param({"pattern": "((a{0,20}){0,20}){0,5}b"}, "a" * 500, id="many ways to the same letter"),
