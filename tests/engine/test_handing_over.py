@@ -151,7 +151,6 @@ async def test_what_an_agent_said_before_it_was_stopped_is_not_lost(server: Stor
     "fault",
     ["restart", pytest.param("freeze", marks=pytest.mark.wide), pytest.param("cut", marks=pytest.mark.wide)],
 )
-)
 async def test_a_turn_goes_on_over_an_outage_and_nothing_is_lost_or_doubled(server: StoreServer, fault: str) -> None:
     """Two seconds without a store: longer than a call waits for it, shorter than a turn does."""
     count = 300
