@@ -37,7 +37,7 @@ ROUTES = (
     "GRPC",
     "HTTP+JSON",
     "JSONRPC",
-    "gateway HTTP+JSON",
+    pytest.param("gateway HTTP+JSON", marks=pytest.mark.wide),
     pytest.param("gateway JSONRPC", marks=pytest.mark.wide),
 )
 KEYS = {scheme: secret(f"of-{scheme}") for scheme in (*SCHEMES, "wrong")}

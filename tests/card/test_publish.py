@@ -60,6 +60,7 @@ def test_the_tag_is_quoted_and_follows_the_content() -> None:
     assert publish(changed, CARD_DATE).etag != first.etag
 
 
+@pytest.mark.wide
 def test_all_replicas_agree_on_the_tag() -> None:
     """B095: neither the order in which a map was filled nor the process may show."""
     names = [f"scheme{number}" for number in range(20)]

@@ -88,6 +88,7 @@ async def printed(command: str, folder: Path, capsys: pytest.CaptureFixture[str]
     return [*out.splitlines(), *err.splitlines()]
 
 
+@pytest.mark.wide
 async def test_the_examples(
     demo: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

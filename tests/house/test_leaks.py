@@ -62,6 +62,7 @@ def test_a_run_with_a_secret_in_a_log_fails_and_says_where(tmp_path: Path, more:
         shutil.rmtree(folder)
 
 
+@pytest.mark.wide
 def test_a_run_without_one_does_not(tmp_path: Path) -> None:
     done = run(tmp_path, "'Authorization: Bearer ***', 'eyJ', 'a key of nobody'", "'nothing'")
     assert (done.returncode, "SECRET" in done.stdout) == (0, False), done.stdout

@@ -83,7 +83,7 @@ async def until_none(registry: RegistryProcess | str) -> None:
     await wait_until(none, "nothing is registered", 15)
 
 
-@pytest.mark.parametrize("binding", [0, 1], ids=["HTTP", "gRPC"])
+@pytest.mark.parametrize("binding", [pytest.param(0, id="HTTP", marks=pytest.mark.wide), pytest.param(1, id="gRPC")])
 async def test_an_agent_is_there_while_it_runs_and_gone_when_it_stops(
     pair: Registries, binding: int, signing_key: Path
 ) -> None:
