@@ -18,7 +18,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench image lock ci
+.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs image lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
@@ -133,7 +133,7 @@ test-all: $(VENV)/.dev ## All tests: with the wide and the slow ones
 conformance: $(VENV)/.dev ## The protocol rules on every binding
 	pytest $(PARALLEL) tests/conformance tests/interop
 
-ci: lint types check-generated test-wide test ## What has to pass before a change lands
+ci: lint types check-generated docs test-wide test ## What has to pass before a change lands
 
 # --- running things ---------------------------------------------------------------------------------------------------
 
@@ -150,6 +150,12 @@ tck: $(VENV)/.dev ## Run the public test kit from a checkout: TCK=DIR
 
 bench: $(VENV)/.dev ## Measure against the floor of the same libraries (minutes)
 	python -m bench
+
+# The pages are copied as they lie here, with whatever else they have links to.
+docs: $(VENV)/.dev ## Build the documentation as a site into build/site, strictly: a link that leads nowhere ends it
+	@rm -rf build/pages && mkdir -p build/pages
+	@git ls-files '*.md' '*.png' LICENSE proto examples | tar -cf - -T - | tar -xf - -C build/pages
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
 image: ## Build the container image with docker, podman or buildah
 	deploy/build-image.sh
