@@ -116,7 +116,7 @@ class DeadLetters:
             "task", stored.task_id, "turn", stored.turn, "reason", reason, "attempts", stored.attempt,
         ]  # fmt: skip
         if origin is not None:
-            request, extensions = origin.packed()
+            request, extensions, _ = origin.packed()
             fields += ["message", origin.message.SerializeToString(), "request", request, "extensions", extensions]
         reply = await self._store.pipeline.script(
             BURY,

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core.events import Event, Fold
+from a2a_grpc.server.telemetry.tracing import Context
+
+# The names and values of an entry with a message whose call was not traced.
+_UNTRACED = 6
 
 
 class Scope(NamedTuple):
@@ -92,10 +96,13 @@ class Origin:
     """Everything the caller said but the message."""
     extensions: tuple[str, ...]
     """The extensions that are active for it (4.6)."""
+    trace: Context | None = None
+    """Where its call stands in a trace; None where nothing is traced."""
 
-    def packed(self) -> tuple[bytes, str]:
-        """The request and the extensions as the store keeps them."""
-        return self.request.SerializeToString(), ",".join(self.extensions)
+    def packed(self) -> tuple[bytes, str, str]:
+        """The request, the extensions and the trace as the store keeps them."""
+        trace = "" if self.trace is None else self.trace.packed()
+        return self.request.SerializeToString(), ",".join(self.extensions), trace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,14 +195,17 @@ def origin_of(fields: Sequence[bytes]) -> Origin:
         message=message,
         request=a2a_pb2.SendMessageRequest.FromString(fields[3]),
         extensions=tuple(uri for uri in fields[5].decode().split(",") if uri),
+        trace=Context.unpack(fields[7]) if len(fields) > _UNTRACED else None,
     )
 
 
-def kept_origin(message: bytes | None, request: bytes | None, extensions: bytes | None) -> Origin | None:
+def kept_origin(
+    message: bytes | None, request: bytes | None, extensions: bytes | None, trace: bytes | None
+) -> Origin | None:
     """The message of a log entry that was kept aside when the log was cut."""
     if message is None:
         return None
-    return origin_of((b"e", message, b"r", request or b"", b"x", extensions or b""))
+    return origin_of((b"e", message, b"r", request or b"", b"x", extensions or b"", b"t", trace or b""))
 
 
 def entries_of(raw: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[Event]:

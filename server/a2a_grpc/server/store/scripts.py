@@ -54,13 +54,15 @@ local function caller_of(tenant, owner) return tenant .. '\\n' .. owner end
 
 # KEYS[1] is the task and KEYS[2] its log wherever these are used; KEYS[3..8] are the indexes of `Keys.indexes`.
 _WRITE = """
--- `request` and `extensions` go with the last entry: what else the caller said with its message.
+-- `request`, `extensions` and `trace` go with the last entry: what else the caller said with its message.
 -- Large entries are announced without their content: the server cuts off a follower for whom 32 MiB wait.
-local function append(seq, entries, first, channel, request, extensions)
+local function append(seq, entries, first, channel, request, extensions, trace)
   local published, size = {tostring(seq + 1), '\\n'}, 0
   for at = first, #entries do
     seq = seq + 1
-    if request and at == #entries then
+    if trace and trace ~= '' and at == #entries then
+      redis.call('XADD', KEYS[2], seq .. '-0', 'e', entries[at], 'r', request, 'x', extensions, 't', trace)
+    elseif request and at == #entries then
       redis.call('XADD', KEYS[2], seq .. '-0', 'e', entries[at], 'r', request, 'x', extensions)
     else
       redis.call('XADD', KEYS[2], seq .. '-0', 'e', entries[at])
@@ -161,20 +163,20 @@ CREATE = Script(
     + """
 -- KEYS: task log index*6 held ready fair dedupe push
 -- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel limit
---       request extensions entry begun [webhook content]
+--       request extensions trace entry begun [webhook content]
 -- `accepted` says who sent what; a call that was answered before finds it, with the answer behind it.
 local known = redis.call('GET', KEYS[12])
 if known then return {'KNOWN', known} end
 -- Where others wait, a new turn waits behind them, unless it is at work already.
 local waiting = redis.call('ZCARD', KEYS[10])
-local claimed = ARGV[4] ~= '' and (waiting == 0 or ARGV[17] == '1')
+local claimed = ARGV[4] ~= '' and (waiting == 0 or ARGV[18] == '1')
 if not claimed and waiting >= tonumber(ARGV[11]) then return {'FULL'} end
-local seq = append(0, {ARGV[16]}, 1, '', ARGV[14], ARGV[15])
+local seq = append(0, {ARGV[17]}, 1, '', ARGV[14], ARGV[15], ARGV[16])
 local epoch = claimed and 1 or 0
 redis.call('HSET', KEYS[1], 'tenant', ARGV[8], 'owner', ARGV[9], 'context', ARGV[10], 'state', ARGV[7],
   'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', claimed and ARGV[4] or '',
   'attempt', epoch, 'limit', ARGV[13], 'turn', 1, 'queue', '', 'at', 0, 'told', seq)
-if ARGV[18] then hook(KEYS[1], KEYS[13], ARGV[18], ARGV[19], seq) end
+if ARGV[19] then hook(KEYS[1], KEYS[13], ARGV[19], ARGV[20], seq) end
 reindex(ARGV[1], ARGV[6])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
@@ -195,7 +197,7 @@ FOLLOW_UP = Script(
     + """
 -- KEYS: task log index*6 held ready fair later dedupe push pushdue
 -- ARGV: id accepted window replica stamp expected new channel wake_prefix max_ready ready_channel
---       request extensions resumed message max_queue [webhook content max_webhooks]
+--       request extensions trace resumed message max_queue [webhook content max_webhooks]
 local known = redis.call('GET', KEYS[13])
 if known then return {'KNOWN', known} end
 local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch', 'tenant', 'owner', 'push')
@@ -205,13 +207,13 @@ local busy = task[2] ~= '' or redis.call('ZSCORE', KEYS[10], ARGV[1]) or redis.c
 local waiting = redis.call('ZCARD', KEYS[10])
 local claimed = ARGV[4] ~= '' and waiting == 0
 if not busy and not claimed and waiting >= tonumber(ARGV[10]) then return {'FULL'} end
-local new = ARGV[17] and redis.call('HEXISTS', KEYS[14], 'c:' .. ARGV[17]) == 0
-if new and hooks(KEYS[14]) >= tonumber(ARGV[19]) then return {'HOOKED'} end
+local new = ARGV[18] and redis.call('HEXISTS', KEYS[14], 'c:' .. ARGV[18]) == 0
+if new and hooks(KEYS[14]) >= tonumber(ARGV[20]) then return {'HOOKED'} end
 local function accept(outcome, seq, epoch)
   if new then
-    hook(KEYS[1], KEYS[14], ARGV[17], ARGV[18], task[3])
-  elseif ARGV[17] then
-    rehook(KEYS[14], KEYS[15], ARGV[1], ARGV[17], ARGV[18])
+    hook(KEYS[1], KEYS[14], ARGV[18], ARGV[19], task[3])
+  elseif ARGV[18] then
+    rehook(KEYS[14], KEYS[15], ARGV[1], ARGV[18], ARGV[19])
   end
   if new or task[8] then announce(KEYS[14], KEYS[15], ARGV[1]) end
   redis.call('SET', KEYS[13], table.concat({ARGV[2], outcome, seq, epoch}, ' '), 'PX', ARGV[3])
@@ -219,15 +221,15 @@ local function accept(outcome, seq, epoch)
 end
 if busy then
   local _, queued = string.gsub(task[4], '%d+', '')
-  if queued >= tonumber(ARGV[16]) then return {'FULL'} end
-  local seq = append(tonumber(task[3]), {ARGV[15]}, 1, ARGV[8], ARGV[12], ARGV[13])
+  if queued >= tonumber(ARGV[17]) then return {'FULL'} end
+  local seq = append(tonumber(task[3]), {ARGV[16]}, 1, ARGV[8], ARGV[12], ARGV[13], ARGV[14])
   local queue = task[4] == '' and tostring(seq) or (task[4] .. ' ' .. seq)
   redis.call('HSET', KEYS[1], 'seq', seq, 'queue', queue)
   if task[2] ~= '' then redis.call('SPUBLISH', ARGV[9] .. task[2], ARGV[1]) end
   return accept('QUEUED', seq, 0)
 end
 -- The resumed status comes first: it moves the question into the history before the answer joins it.
-local seq = append(tonumber(task[3]), {ARGV[14], ARGV[15]}, 1, ARGV[8], ARGV[12], ARGV[13])
+local seq = append(tonumber(task[3]), {ARGV[15], ARGV[16]}, 1, ARGV[8], ARGV[12], ARGV[13], ARGV[14])
 local epoch = tonumber(task[5]) + (claimed and 1 or 0)
 redis.call('HSET', KEYS[1], 'state', ARGV[7], 'stamp', ARGV[5], 'seq', seq, 'turn', seq, 'epoch', epoch,
   'holder', claimed and ARGV[4] or '', 'attempt', claimed and 1 or 0, 'told', seq - 1)
@@ -276,7 +278,8 @@ local function forget(mark, queue)
     local still = false
     for _, one in ipairs(wanted) do still = still or one == at end
     if not still then
-      redis.call('HDEL', KEYS[1], 'kept:' .. at .. ':e', 'kept:' .. at .. ':r', 'kept:' .. at .. ':x')
+      local kept = 'kept:' .. at
+      redis.call('HDEL', KEYS[1], kept .. ':e', kept .. ':r', kept .. ':x', kept .. ':t')
     end
   end
   fields[#fields + 1] = 'kept'; fields[#fields + 1] = table.concat(wanted, ' ')

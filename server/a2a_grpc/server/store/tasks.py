@@ -518,7 +518,7 @@ class TaskStore:
         found = await self._reads.command("XRANGE", keys.log(task_id), at, at, timeout=limit)
         if found:
             return origin_of(found[0][1])
-        kept = (f"kept:{seq}:{side}" for side in "erx")
+        kept = (f"kept:{seq}:{side}" for side in "erxt")
         return kept_origin(*await self._reads.command("HMGET", keys.task(task_id), *kept, timeout=limit))
 
     async def as_of(self, task_id: str, seq: int) -> Fold | None:
