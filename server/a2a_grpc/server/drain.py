@@ -81,7 +81,9 @@ class Answers:
 class Deadline:
     """Ends the process a while after the signal, also where the event loop is blocked."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, again: bool = True) -> None:
+        """`again`: a second signal ends the process at once."""
+        self.again = again
         self._seconds = seconds
         self._timer: threading.Timer | None = None
 
@@ -143,18 +145,19 @@ class Stop:
 def stop_signals(deadline: Deadline) -> Iterator[Stop]:
     """What SIGTERM or SIGINT asks for; `deadline` runs from then on.
 
-    The second signal ends the process at once, as does any after the block. The handlers are the interpreter's and not
-    the loop's: those would wait for an agent that blocks the loop.
+    The second signal ends the process at once, as does any after the block; or neither does anything, where a
+    supervisor passes on what the platform has perhaps sent to every process already. The handlers are the interpreter's
+    and not the loop's: those would wait for an agent that blocks the loop.
     """
     loop = asyncio.get_running_loop()
     asked = Stop()
 
-    def to_default() -> None:
+    def heard() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, signal.SIG_DFL if deadline.again else signal.SIG_IGN)
 
     def stop(number: int, _: object) -> None:
-        to_default()
+        heard()
         deadline.start()
         loop.call_soon_threadsafe(asked.ask, signal.Signals(number), time.monotonic())
 
@@ -163,7 +166,7 @@ def stop_signals(deadline: Deadline) -> Iterator[Stop]:
     try:
         yield asked
     finally:
-        to_default()
+        heard()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_grpc.server import logs
 from a2a_grpc.server.bindings.upstream.target import parse_target
@@ -17,6 +17,7 @@ from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
 from a2a_grpc.server.compose.hosts import host_executor, host_many, host_one, open_doors
+from a2a_grpc.server.compose.levels import watch_levels
 from a2a_grpc.server.compose.listeners import (
     Published,
     administer,
@@ -54,10 +55,12 @@ from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.quotas import Quotas
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.worker import Membership
 
 log = logging.getLogger("a2a_grpc.server")
 
 DEMO_AGENT = "a2a_grpc.server.agents.demo:agent"
+_MOST_WORKERS = 256
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -90,6 +93,7 @@ def serve(arguments: Sequence[str]) -> int:
         help="keep the agents registered with the registry there, such as http://localhost:8090 or "
         "grpc://localhost:50060; default: A2A_REGISTER_URL",
     )
+    _add_workers(parser)
     given = parser.parse_args(arguments)
     reference = given.agent or DEMO_AGENT
     if given.executor is not None and given.agent is not None:
@@ -101,14 +105,14 @@ def serve(arguments: Sequence[str]) -> int:
     except ValueError as error:
         return _complain([f"--register is {given.register[:100]!r}, but {error}"])
 
-    def composed(settings: Settings, deadline: Deadline) -> Coroutine[Any, Any, None]:
+    def composed(settings: Settings, life: _Life) -> Coroutine[Any, Any, None]:
         if given.executor is not None:
             hosts = host_executor(settings, given.executor, given.card)
-            return _serve(settings, hosts, deadline, register or settings.registering.url)
+            return _serve(settings, hosts, life, register or settings.registering.url)
         host = host_many if reference.endswith((".yaml", ".yml")) else host_one
-        return _serve(settings, host(settings, reference), deadline, register or settings.registering.url)
+        return _serve(settings, host(settings, reference), life, register or settings.registering.url)
 
-    return _run(composed)
+    return _run(composed, given, ["serve", *arguments], ("grpc", "http", "admin"))
 
 
 def gateway(arguments: Sequence[str]) -> int:
@@ -128,6 +132,7 @@ def gateway(arguments: Sequence[str]) -> int:
         metavar="FILE",
         help="call it over TLS, if these certificates (PEM) vouch for it; default: plain text",
     )
+    _add_workers(parser)
     given = parser.parse_args(arguments)
     try:
         upstream = parse_target(given.upstream)
@@ -136,17 +141,23 @@ def gateway(arguments: Sequence[str]) -> int:
         return _complain([f"--upstream {error}"])
     except OSError as error:
         return _complain([f"--upstream-ca-file {given.upstream_ca_file} cannot be read: {error.strerror}"])
-    return _run(lambda settings, deadline: _gateway(settings, upstream, authorities, deadline))
+    return _run(
+        lambda settings, life: _gateway(settings, upstream, authorities, life),
+        given,
+        ["gateway", *arguments],
+        ("http",),
+    )
 
 
 def registry(arguments: Sequence[str]) -> int:
     """`a2a-grpc registry`: keep a registry of agents until a signal. Returns the exit status."""
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="a2a-grpc registry",
         description="Keep a registry of agents, over gRPC and HTTP.",
         epilog="Settings are environment variables; `a2a-grpc config` lists them with what is in effect.",
-    ).parse_args(arguments)
-    return _run(_registry)
+    )
+    _add_workers(parser)
+    return _run(_registry, parser.parse_args(arguments), ["registry", *arguments], ("grpc", "http"))
 
 
 def config(arguments: Sequence[str]) -> int:
@@ -164,20 +175,65 @@ def config(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _run(compose: Any) -> int:
+class _Life(NamedTuple):
+    """How this process ends, and whose it is."""
+
+    deadline: Deadline
+    member: Membership | None
+    """One of several workers; None: a process by itself."""
+
+    @property
+    def shared(self) -> bool:
+        """Others listen on the same ports."""
+        return self.member is not None
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers",
+        type=_at_least_one,
+        default=1,
+        metavar="N",
+        help="serve with so many processes on the same ports, one for each core say; default: 1",
+    )
+    # How a supervisor starts a worker: the descriptor of a socket.
+    parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= _MOST_WORKERS:
+        raise argparse.ArgumentTypeError(f"it must be a number from 1 to {_MOST_WORKERS}, not {text[:20]!r}")
+    return number
+
+
+_Compose = Callable[[Settings, _Life], Coroutine[Any, Any, None]]
+
+
+def _run(compose: _Compose, given: argparse.Namespace, command: Sequence[str], ports: Sequence[str]) -> int:
+    """`command`: what this program was called with; `ports`: the groups of settings that say where it listens."""
     try:
         settings = load()
     except SettingsError as error:
         return _complain(error.problems)
     logs.configure(settings.process.log_level, settings.process.log_format)
     spare_the_collector()
-    deadline = Deadline(settings.drain.timeout)
+    if given.supervised is None and given.workers > 1:
+        return _supervise(settings, command, given.workers, ports)
+    member = None
+    if given.supervised is not None:
+        try:
+            member = Membership(given.supervised)
+        except OSError as error:
+            return _complain([f"--supervised is what a supervisor says to its workers: {error}"])
+        settings = member.assignment.applied(settings)
+    deadline = Deadline(settings.drain.timeout, again=member is None)
     status = 0
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         workers = worker_threads()
         runner.get_loop().set_default_executor(workers)
         try:
-            runner.run(compose(settings, deadline))
+            runner.run(compose(settings, _Life(deadline, member)))
         except (ValueError, OSError, EmbeddedStoreError, StoreMisconfiguredError) as error:
             status = _complain(str(error).splitlines())
         except KeyboardInterrupt:
@@ -194,9 +250,21 @@ def _run(compose: Any) -> int:
     return status
 
 
-def _warn(warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        log.warning("%s", warning)
+def _supervise(settings: Settings, command: Sequence[str], workers: int, ports: Sequence[str]) -> int:
+    from a2a_grpc.server.supervisor import supervise  # noqa: PLC0415 - one process by itself needs none
+
+    try:
+        return asyncio.run(supervise(settings, command, workers, ports))
+    except (ValueError, OSError, EmbeddedStoreError) as error:
+        return _complain(str(error).splitlines())
+    except KeyboardInterrupt:
+        return 130
+
+
+def _warn(warnings: Sequence[str], life: _Life) -> None:
+    if life.member is None or life.member.assignment.number == 1:
+        for warning in warnings:
+            log.warning("%s", warning)
 
 
 def _loop_factory() -> Any:
@@ -213,8 +281,8 @@ def _complain(problems: Sequence[str]) -> int:
     return 2
 
 
-async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_url: str | None) -> None:
-    _warn([*settings.warnings, *open_doors(hosts)])
+async def _serve(settings: Settings, hosts: Hosts, life: _Life, registry_url: str | None) -> None:
+    _warn([*settings.warnings, *open_doors(hosts)], life)
     signing = load_signing_keys(settings.keys.signing.paths)
     certificates = compose_certificates(settings)
     async with AsyncExitStack() as stack:
@@ -295,17 +363,18 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
                 since = await store.card_published_ms(hosted.published.etag)
                 hosted.published = publish(hosted.card, datetime.fromtimestamp(since // 1000, UTC))
 
-        await administer(settings, stack, engine, store, tail, letters)
-        await measure(settings, stack, store.replica, turns=lambda: engine.running)
+        await administer(settings, stack, engine, store, tail, letters, shared=life.shared)
+        await measure(settings, stack, store.replica, turns=lambda: engine.running, member=life.member)
         largest = max(hosted.limits.max_message_bytes for hosted in hosts)
-        drain.add(await listen_grpc(settings, pipeline, published, readiness, largest, certificates))
-        drain.add(await listen_http(settings, pipeline, published, readiness, largest, certificates))
+        for listen in (listen_grpc, listen_http):
+            drain.add(await listen(settings, pipeline, published, readiness, largest, certificates, shared=life.shared))
         for hosted in hosts:
             hosted.gate.warm()
             log.info("serving %s%s", hosted.card.name, f" to {hosted.tenant}" if hosted.tenant else "")
         background = [watch.run(reached), purge_forever(store, letters)]
         if push is not None:
             background.append(push.sender.run())
+        background += watch_levels(store, tail, engine)
         if any(hosted.limited for hosted in hosts):
             background.append(quotas.renew_forever())
         if registry_url is not None:
@@ -315,12 +384,12 @@ async def _serve(settings: Settings, hosts: Hosts, deadline: Deadline, registry_
             announcer = compose_announcer(settings, hosts, registry_url, readiness)
             drain.add(announcer)
             background.append(announcer.run())
-        await _until_stopped(drain, deadline, *background)
+        await _until_stopped(drain, life, readiness, *background)
 
 
-async def _gateway(settings: Settings, target: str, authorities: bytes | None, deadline: Deadline) -> None:
+async def _gateway(settings: Settings, target: str, authorities: bytes | None, life: _Life) -> None:
     # The card and the credentials are the upstream's business.
-    _warn(settings.unknown)
+    _warn(settings.unknown, life)
     async with AsyncExitStack() as stack:
         readiness = Readiness()
         upstream = Upstream(target, readiness, authorities)
@@ -329,29 +398,31 @@ async def _gateway(settings: Settings, target: str, authorities: bytes | None, d
         largest = settings.limits.max_message_bytes
         published = Published(cards=upstream.cards, keys=upstream.cards)
         certificates = compose_certificates(settings)
-        listener = await listen_http(settings, upstream.handler, published, readiness, largest, certificates)
+        listener = await listen_http(
+            settings, upstream.handler, published, readiness, largest, certificates, shared=life.shared
+        )
         drain = _drain(settings, stack, readiness, Answers(listener.answered))
         drain.add(listener)
         log.info("a gateway to %s", target)
-        await _until_stopped(drain, deadline)
+        await _until_stopped(drain, life, readiness)
 
 
-async def _registry(settings: Settings, deadline: Deadline) -> None:
+async def _registry(settings: Settings, life: _Life) -> None:
     from a2a_grpc.server.compose.registry import compose_registry  # noqa: PLC0415 -- as in `_serve`
 
     async with AsyncExitStack() as stack:
         readiness = Readiness()
         parts = compose_registry(settings, await _store_url(settings, stack), stack, readiness)
-        _warn(parts.warnings)
+        _warn(parts.warnings, life)
         certificates = compose_certificates(settings)
-        await measure(settings, stack, parts.replica)
-        grpc, http = await listen_registry(settings, parts.pipeline, readiness, certificates)
+        await measure(settings, stack, parts.replica, member=life.member)
+        grpc, http = await listen_registry(settings, parts.pipeline, readiness, certificates, shared=life.shared)
         drain = _drain(settings, stack, readiness, Answers(http.answered))
         drain.add(grpc)
         drain.add(http)
         parts.gate.warm()
         log.info("a registry of agents")
-        await _until_stopped(drain, deadline, *parts.background)
+        await _until_stopped(drain, life, readiness, *parts.background)
 
 
 async def _store_url(settings: Settings, stack: AsyncExitStack) -> str:
@@ -368,10 +439,15 @@ def _drain(settings: Settings, stack: AsyncExitStack, readiness: Readiness, work
     return drain
 
 
-async def _until_stopped(drain: Drain, deadline: Deadline, *background: Coroutine[Any, Any, None]) -> None:
+async def _until_stopped(
+    drain: Drain, life: _Life, readiness: Readiness, *background: Coroutine[Any, Any, None]
+) -> None:
     """Run `background` until a signal and the drain that it begins; what fails in it ends the service."""
-    with stop_signals(deadline) as stop:
+    with stop_signals(life.deadline) as stop:
         tasks = [asyncio.create_task(work) for work in background]
+        if life.member is not None:
+            tasks.append(asyncio.create_task(life.member.run()))
+            readiness.subscribe(life.member.note)
         draining = asyncio.create_task(drain.run(stop))
         try:
             done, _ = await asyncio.wait({draining, *tasks}, return_when=asyncio.FIRST_COMPLETED)

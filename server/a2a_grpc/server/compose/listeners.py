@@ -76,8 +76,13 @@ async def listen_grpc(
     readiness: Readiness,
     max_message_bytes: int,
     certificates: Certificates | None,
+    *,
+    shared: bool = False,
 ) -> GrpcServer:
-    """Listen for gRPC; `max_message_bytes` is what the largest request of any tenant may have."""
+    """Listen for gRPC; `max_message_bytes` is what the largest request of any tenant may have.
+
+    `shared`: other processes listen on the same port.
+    """
     server = create_server(
         handler,
         published.cards,
@@ -85,17 +90,22 @@ async def listen_grpc(
         gates=published.gates,
         attempts=published.attempts,
         keys=published.keys,
-        **_grpc_options(settings, max_message_bytes, certificates),
+        **_grpc_options(settings, max_message_bytes, certificates, shared=shared),
     )
     return await _opened_grpc(settings, server)
 
 
 async def listen_registry(
-    settings: Settings, handler: Handler, readiness: Readiness, certificates: Certificates | None
+    settings: Settings,
+    handler: Handler,
+    readiness: Readiness,
+    certificates: Certificates | None,
+    *,
+    shared: bool = False,
 ) -> tuple[GrpcServer, HttpListener]:
-    """Listen for the registry, over gRPC and HTTP."""
+    """Listen for the registry, over gRPC and HTTP; `shared`: see `listen_grpc`."""
     largest = settings.limits.max_message_bytes
-    server = create_registry_server(handler, readiness, **_grpc_options(settings, largest, certificates))
+    server = create_registry_server(handler, readiness, **_grpc_options(settings, largest, certificates, shared=shared))
     app = http.create_app(
         handler,
         max_message_bytes=largest,
@@ -106,7 +116,7 @@ async def listen_registry(
     )
     return (
         await _opened_grpc(settings, server),
-        await _opened_http(settings, PlainRouter(gateway=app, health=Health(readiness)), certificates),
+        await _opened_http(settings, PlainRouter(gateway=app, health=Health(readiness)), certificates, shared=shared),
     )
 
 
@@ -117,8 +127,13 @@ async def listen_http(
     readiness: Readiness,
     max_message_bytes: int,
     certificates: Certificates | None,
+    *,
+    shared: bool = False,
 ) -> HttpListener:
-    """Listen for HTTP; `max_message_bytes` is what the largest request of any tenant may have."""
+    """Listen for HTTP; `max_message_bytes` is what the largest request of any tenant may have.
+
+    `shared`: other processes listen on the same port.
+    """
     cors = Cors(settings.http.cors_origins.values)
     gateway, json_rpc = (
         create_app(
@@ -144,13 +159,20 @@ async def listen_http(
         health=Health(readiness),
         keys=KeySetEndpoint(published.keys, cors),
     )
-    return await _opened_http(settings, app, certificates)
+    return await _opened_http(settings, app, certificates, shared=shared)
 
 
 async def administer(
-    settings: Settings, stack: AsyncExitStack, engine: Engine, store: TaskStore, tail: LogTail, letters: DeadLetters
+    settings: Settings,
+    stack: AsyncExitStack,
+    engine: Engine,
+    store: TaskStore,
+    tail: LogTail,
+    letters: DeadLetters,
+    *,
+    shared: bool = False,
 ) -> None:
-    """Open the listener for operators where one is wanted."""
+    """Open the listener for operators where one is wanted; `shared`: see `listen_grpc`."""
     addr = settings.admin.addr
     if addr is None:
         return
@@ -159,13 +181,15 @@ async def administer(
         TaskDesk(store, tail, Inspection(store), Eraser(store, letters)),
         store.registry,
     )
-    server = AdminServer(service, addr=str(addr))
+    server = AdminServer(service, addr=str(addr), shared=shared)
     port = await opened(server.start(), "A2A_ADMIN_ADDR")
     stack.push_async_callback(server.stop, _ADMIN_GRACE)
     log.info("administration on %s:%d", addr.host, port)
 
 
-def _grpc_options(settings: Settings, max_message_bytes: int, certificates: Certificates | None) -> Options:
+def _grpc_options(
+    settings: Settings, max_message_bytes: int, certificates: Certificates | None, *, shared: bool
+) -> Options:
     grpc = settings.grpc
     age = ConnectionAge(limit=grpc.max_connection_age, grace=grpc.max_connection_age_grace)
     return Options(
@@ -180,6 +204,7 @@ def _grpc_options(settings: Settings, max_message_bytes: int, certificates: Cert
         reflection=grpc.reflection,
         certificates=certificates,
         require_certificates=settings.tls.grpc_requires,
+        shared=shared,
     )
 
 
@@ -189,13 +214,16 @@ async def _opened_grpc(settings: Settings, server: GrpcServer) -> GrpcServer:
     return server
 
 
-async def _opened_http(settings: Settings, app: App, certificates: Certificates | None) -> HttpListener:
+async def _opened_http(
+    settings: Settings, app: App, certificates: Certificates | None, *, shared: bool
+) -> HttpListener:
     listener = HttpListener(
         app,
         settings.http.addr.host,
         settings.http.addr.port,
         certificates=certificates,
         encrypted=settings.tls.terminated,
+        shared=shared,
     )
     port = await opened(listener.start(), "A2A_HTTP_ADDR")
     log.info("HTTP on %s:%d", settings.http.addr.host, port)
@@ -207,7 +235,12 @@ async def opened(listener: Coroutine[Any, Any, int], variable: str) -> int:
     try:
         return await listener
     except OSError as error:
-        raise ValueError(
-            f"{error.strerror or error}. Set {variable} to an address of this machine that is free, "
-            "or end the program that listens there."
-        ) from error
+        raise unavailable(error, variable) from error
+
+
+def unavailable(error: OSError, variable: str) -> ValueError:
+    """What to raise where nobody can listen at the address in `variable`: it says what to change."""
+    return ValueError(
+        f"{error.strerror or error}. Set {variable} to an address of this machine that is free, "
+        "or end the program that listens there."
+    )

@@ -50,13 +50,18 @@ class HttpListener:
         backlog: int = 2048,
         certificates: Certificates | None = None,
         encrypted: bool = False,
+        shared: bool = False,
     ) -> None:
-        """With `certificates` it speaks TLS and nothing else; `encrypted`: somebody in front of it does."""
+        """With `certificates` it speaks TLS and nothing else; `encrypted`: somebody in front of it does.
+
+        `shared`: other processes listen on the same port.
+        """
         self._app = app
         self._host = host
         self._port = port
         self._limits = limits or ConnectionLimits()
         self._backlog = backlog
+        self._shared = shared
         self._certificates = certificates
         self._headers: list[Header] = [HSTS] if certificates is not None or encrypted else []
         self._pair: Pair | None = None
@@ -98,7 +103,7 @@ class HttpListener:
             on_closed=self._connection_closed,
         )
         self._tick()
-        self._sockets = _bind(self._host, self._port)
+        self._sockets = _bind(self._host, self._port, shared=self._shared)
         port: int = self._sockets[0].getsockname()[1]
         await self._accept()
         if self._certificates is not None:
@@ -226,7 +231,7 @@ async def _close(servers: Sequence[asyncio.Server]) -> None:
         server.close()
 
 
-def _bind(host: str, port: int) -> list[socket.socket]:
+def _bind(host: str, port: int, *, shared: bool) -> list[socket.socket]:
     """Sockets on every address that `host` stands for, all with the same port."""
     where = f"{host or '*'}:{port}"
     try:
@@ -239,6 +244,8 @@ def _bind(host: str, port: int) -> list[socket.socket]:
             listening = socket.socket(family, kind, protocol)
             bound.append(listening)
             _set_options(listening, host)
+            if shared:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listening.bind((address[0], port, *address[2:]))
             port = listening.getsockname()[1]
     except OSError as error:

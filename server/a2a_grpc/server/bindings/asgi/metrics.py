@@ -1,11 +1,14 @@
 """`/metrics`, on a listener of its own."""
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.exchange import Exchange
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
 
+CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
+"""The text format of Prometheus."""
 _TEXT = b"text/plain; charset=utf-8"
 _VERBS: tuple[Header, ...] = ((b"allow", b"GET, HEAD"),)
 _NO_CORS = Cors(())

@@ -24,9 +24,10 @@ _LAST_WORDS: Final = 1.0
 class AdminServer:
     """A gRPC server for AdminService, with reflection. Must be made on the event loop that will serve."""
 
-    def __init__(self, service: AdminServiceServicer, *, addr: str) -> None:
-        """`addr` is "host:port"; port 0: any free one."""
+    def __init__(self, service: AdminServiceServicer, *, addr: str, shared: bool = False) -> None:
+        """`addr` is "host:port"; port 0: any free one. `shared`: see `listen`."""
         self._addr = addr
+        self._shared = shared
         self._registrar = Registrar(max_message_bytes=_MAX_REQUEST_BYTES, max_nesting=_MAX_NESTING)
         add_AdminServiceServicer_to_server(service, self._registrar.as_server())
         add_reflection([ADMIN_SERVICE], self._registrar)
@@ -35,13 +36,13 @@ class AdminServer:
             options=(
                 ("grpc.max_receive_message_length", 2 * _MAX_REQUEST_BYTES),
                 ("grpc.max_send_message_length", -1),  # a task may be larger than the messages that made it
-                ("grpc.so_reuseport", 0),
+                ("grpc.so_reuseport", int(shared)),
             ),
         )
 
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
-        return await listen(self._server, self._addr)
+        return await listen(self._server, self._addr, shared=self._shared)
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, end streams, wait `grace` seconds for the rest, then end it. None: cancel at once."""

@@ -99,6 +99,8 @@ class GrpcServer:
         health: Health,
         registrar: Registrar,
         credentials: grpc.ServerCredentials | None,
+        *,
+        shared: bool,
     ) -> None:
         self._server = server
         self._addr = addr
@@ -106,11 +108,12 @@ class GrpcServer:
         self._health = health
         self._registrar = registrar
         self._credentials = credentials
+        self._shared = shared
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
         """Listen, and return the port. Raises OSError, with the address in its text, when that fails."""
-        return await listen(self._server, self._addr, self._credentials)
+        return await listen(self._server, self._addr, self._credentials, shared=self._shared)
 
     def retire(self) -> None:
         """Say that nothing is ready here any more, and serve on."""
@@ -181,6 +184,8 @@ class Options(TypedDict, total=False):
     """With them the port speaks TLS and nothing else."""
     require_certificates: bool
     """Only to callers who show a certificate of their own."""
+    shared: bool
+    """See `listen`."""
 
 
 def create_server(
@@ -235,6 +240,7 @@ def _server(
     reflection: bool = True,
     certificates: Certificates | None = None,
     require_certificates: bool = False,
+    shared: bool = False,
 ) -> GrpcServer:
     """A server for `service` and what else `register` names, with the limits of `Options`."""
     _library_log.addFilter(_without_header_values)
@@ -258,7 +264,8 @@ def _server(
             # among them (B103); the default of 1000 is less than two seconds of work.
             ("grpc.server.max_pending_requests", _MAX_PENDING),
             ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
-            ("grpc.so_reuseport", 0),  # two servers on one port are a mistake that must not pass unseen
+            # Two servers on one port that nobody has meant to share are a mistake that must not pass unseen.
+            ("grpc.so_reuseport", int(shared)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.keepalive_time_ms", round(keepalive.idle * 1000)),
             ("grpc.keepalive_timeout_ms", round(keepalive.timeout * 1000)),
@@ -272,7 +279,7 @@ def _server(
     credentials = (
         server_credentials(certificates, require_client=require_certificates) if certificates is not None else None
     )
-    return GrpcServer(server, addr, service, health, registrar, credentials)
+    return GrpcServer(server, addr, service, health, registrar, credentials, shared=shared)
 
 
 def _age_options(age: ConnectionAge) -> tuple[tuple[str, int], ...]:
@@ -282,12 +289,15 @@ def _age_options(age: ConnectionAge) -> tuple[tuple[str, int], ...]:
     )
 
 
-async def listen(server: grpc.aio.Server, addr: str, credentials: grpc.ServerCredentials | None = None) -> int:
+async def listen(
+    server: grpc.aio.Server, addr: str, credentials: grpc.ServerCredentials | None = None, *, shared: bool = False
+) -> int:
     """Have `server` listen on `addr`, in plaintext without `credentials`, and return the port.
 
-    Raises OSError, with the address in its text.
+    `shared`: other processes do so as well, and somebody has seen to it that these are the right ones. Raises OSError,
+    with the address in its text.
     """
-    if not addr.startswith("unix:"):
+    if not shared and not addr.startswith("unix:"):
         await asyncio.to_thread(_try_to_bind, addr)
     try:
         port = server.add_insecure_port(addr) if credentials is None else server.add_secure_port(addr, credentials)
