@@ -51,6 +51,9 @@ DAMAGES: dict[str, Callable[[Victim], tuple[str | int, ...]]] = {
     "which is no letter": lambda task: ("ZADD", task.keys.dead, 1, f"{task.id}.1"),
     "a letter that dead does not name": lambda task: ("HSET", task.keys.letter(f"{task.id}.1"), "task", task.id),
     "should hold": lambda task: ("ZADD", task.keys.index("", "alice", state=states.WORKING), 1, task.id),
+    "counts {": lambda task: ("HINCRBY", task.keys.tally, f"0:{states.WORKING}", 1),
+    "counted as": lambda task: ("HSET", task.keys.task(task.id), "tally", f"0:{states.FAILED}"),
+    "since and ready differ": lambda task: ("ZADD", task.keys.since, 1, task.id),
     "there is no task": lambda task: ("DEL", task.keys.task(task.id)),
 }
 

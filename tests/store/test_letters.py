@@ -178,7 +178,7 @@ async def test_a_letter_outlives_its_task_and_leaves_when_its_own_time_is_over(a
         await asyncio.sleep(0.5)
         assert await letters.sweep() == 1
         names = {key.decode().split(":")[2] for key in cast("list[bytes]", audited_server.client.keys("a2a:{*"))}
-        assert names == {"dedupe"}
+        assert names == {"dedupe", "tally"}
 
 
 async def test_a_letter_goes_by_itself_where_nobody_sweeps(audited_server: StoreServer) -> None:

@@ -43,7 +43,7 @@ async def test_nothing_of_an_erased_task_is_left(audited_server: StoreServer) ->
         # Of the erased ones only the memory of their messages stays for its time.
         others = {key for key in names(audited_server) if not any(task_id in key for task_id in left)}
         kinds = {key.split(":")[2] for key in others if key != "a2a:shards"}
-        assert kinds == {"owner", "ctx", "held", "ready", "fair", "dedupe"}
+        assert kinds == {"owner", "ctx", "held", "ready", "fair", "since", "dedupe", "tally"}
         assert await store.purge() == 0
 
 
@@ -64,7 +64,7 @@ async def test_a_sweep_that_comes_when_the_task_has_expired_still_removes_its_ro
         await asyncio.sleep(0.06)
         assert await store.purge() == 1
         assert (await store.page(ALICE, "", 0, None, None, 10)).total == 0
-        assert {key.split(":")[2] for key in names(audited_server) if key != "a2a:shards"} == {"dedupe"}
+        assert {key.split(":")[2] for key in names(audited_server) if key != "a2a:shards"} == {"dedupe", "tally"}
 
 
 async def test_many_replicas_may_sweep_at_once(audited_server: StoreServer) -> None:

@@ -58,6 +58,8 @@ class _Found:
     ready: set[str] = field(default_factory=set)
     later: set[str] = field(default_factory=set)
     fair: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    since: set[str] = field(default_factory=set)
+    tallies: dict[str, dict[str, int]] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
     dead: set[str] = field(default_factory=set)
     letters: set[str] = field(default_factory=set)
@@ -67,8 +69,11 @@ class _Found:
     held: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
-def audit(client: redis.Redis) -> list[str]:
-    """Everything that is wrong with what the store of `client` holds."""
+def audit(client: redis.Redis, *, one_version: bool = True) -> list[str]:
+    """Everything that is wrong with what the store of `client` holds.
+
+    Without `one_version` older versions have used it too, which know nothing of some keys.
+    """
     table, found, problems = key_table(), _Found(), list[str]()
     for name, kind, ttl, value in _everything(client):
         row = next((row for row in table if row.pattern.fullmatch(name)), None)
@@ -93,6 +98,9 @@ def audit(client: redis.Redis) -> list[str]:
     problems += [f"ready names {task_id}, which is no task" for task_id in waiting - found.tasks.keys()]
     if found.fair and not found.ready:
         problems.append("fair keeps the places of a queue in which nobody waits")
+    if one_version:
+        problems += _tallies(found)
+        problems += [f"since and ready differ in {task_id}" for task_id in found.since ^ found.ready]
     problems += [f"purge names {task_id}, which is no task" for task_id in found.due - found.tasks.keys()]
     problems += _webhooks(found)
     problems += [f"dead names {letter_id}, which is no letter" for letter_id in found.dead - found.letters]
@@ -130,6 +138,8 @@ def _note(name: str, kind: str, value: Any, found: _Found) -> None:
     match kind:
         case "hash" if tail == "fair":
             found.fair[name.removesuffix("fair")] = {key.decode(): content for key, content in value.items()}
+        case "hash" if tail == "tally":
+            found.tallies[name.removesuffix("tally")] = {key.decode(): int(number) for key, number in value.items()}
         case "hash" if ":task:" in name:
             found.tasks[tail] = {key.decode(): content for key, content in value.items()}
         case "hash" if ":push:" in name:
@@ -146,6 +156,8 @@ def _note(name: str, kind: str, value: Any, found: _Found) -> None:
             rows = {member.decode().partition(" ")[0]: int(score) for member, score in value}
             if tail == "ready":
                 found.ready |= rows.keys()
+            elif tail == "since":
+                found.since |= rows.keys()
             elif tail == "later":
                 found.later |= rows.keys()
             elif tail == "purge":
@@ -273,4 +285,20 @@ def _indexes(found: _Found) -> list[str]:
         rows, wanted = found.indexes.get(name, {}), expected.get(name, {})
         if rows != wanted:
             problems.append(f"{name}: holds {rows}, should hold {wanted}")
+    return problems
+
+
+def _tallies(found: _Found) -> list[str]:
+    """Each task is counted once, in the state it has."""
+    expected: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    problems = []
+    for task_id, task in found.tasks.items():
+        place = task.get("tally", b"").decode()
+        if place.partition(":")[2] != task["state"].decode():
+            problems.append(f"{task_id}: counted as {place!r}, in the state {task['state']!r}")
+        expected[f"a2a:{{{ids.made_in(task_id):x}}}:"][place] += 1
+    for shard in found.tallies.keys() | expected.keys():
+        counted = {place: number for place, number in found.tallies.get(shard, {}).items() if ":" in place and number}
+        if counted != expected[shard]:
+            problems.append(f"{shard}tally: counts {counted}, there are {dict(expected[shard])}")
     return problems

@@ -12,9 +12,8 @@ from tests.support.metrics import measuring
 def read_as(instrument: object) -> str:
     """The name that Prometheus has for it."""
     name = str(instrument.name).replace(".", "_")  # type: ignore[attr-defined]
-    return name + (
-        "_seconds" if isinstance(instrument, Durations) else "_total" if isinstance(instrument, Counter) else ""
-    )
+    timed = isinstance(instrument, Durations) or getattr(instrument, "unit", "") == "s"
+    return name + ("_seconds" if timed else "_total" if isinstance(instrument, Counter) else "")
 
 
 def test_every_instrument_has_a_row_in_the_documents() -> None:
@@ -24,7 +23,7 @@ def test_every_instrument_has_a_row_in_the_documents() -> None:
 
 @pytest.mark.parametrize("instrument", ALL, ids=read_as)
 def test_names(instrument: object) -> None:
-    assert re.fullmatch(r"(a2a|rpc\.server)(\.[a-z_]+)+", instrument.name)  # type: ignore[attr-defined]
+    assert re.fullmatch(r"(a2a|rpc\.server|db\.client)(\.[a-z_]+)+", instrument.name)  # type: ignore[attr-defined]
 
 
 def test_durations_stand_in_the_buckets_they_belong_to() -> None:

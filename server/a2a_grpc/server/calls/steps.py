@@ -27,7 +27,7 @@ from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
-from a2a_grpc.server.telemetry.instruments import CALLS
+from a2a_grpc.server.telemetry.instruments import CALLS, STREAMS
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -60,8 +60,8 @@ from a2a_grpc.wire.headers import (
 log = logging.getLogger(__name__)
 access_log = logging.getLogger("a2a_grpc.access")
 
-_SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
-_SYSTEMS = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
+SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
+SYSTEMS = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
 """The values of `rpc.system.name` by binding; OpenTelemetry knows the first and the last."""
 _RETRY_AFTER = 1.0
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -111,14 +111,18 @@ class AccessLog(Step):
     name = "access-log"
     after = ("request-id",)
 
-    def __init__(self, service: str = _SERVICE) -> None:
+    def __init__(self, service: str = SERVICE) -> None:
         """`service` is the full name of the one whose calls these are."""
         self._service = service
 
     async def enter(self, current: Current) -> None:
         current.begun = time.perf_counter()
+        if current.streaming:
+            STREAMS.change(1, SYSTEMS[current.call.binding])
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
+        if current.streaming:
+            STREAMS.change(-1, SYSTEMS[current.call.binding])
         if CALLS.wanted:
             _measure(current, error, self._service)
         level = logging.INFO if isinstance(error, A2AError) else logging.DEBUG
@@ -451,7 +455,7 @@ def _measure(current: Current, error: BaseException | None, service: str) -> Non
     method = current.call.method
     CALLS.record(
         time.perf_counter() - current.begun,
-        _SYSTEMS.get(current.call.binding, ""),
+        SYSTEMS.get(current.call.binding, ""),
         f"{service}/{method}" if method else "_OTHER",
         code,
         reason,

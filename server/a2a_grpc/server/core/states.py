@@ -46,6 +46,11 @@ def legal(current: a2a_pb2.TaskState, following: a2a_pb2.TaskState) -> bool:
     return following in TRANSITIONS.get(current, frozenset())
 
 
+def label(state: a2a_pb2.TaskState) -> str:
+    """The name of `state` where it is measured, such as `working`."""
+    return name(state).removeprefix("TASK_STATE_").lower()
+
+
 def parse(number: str | bytes) -> a2a_pb2.TaskState:
     """The state that the store keeps as `number`."""
     return cast("a2a_pb2.TaskState", int(number))

@@ -104,7 +104,7 @@ class Engine:
         self._store = store
         self._tail = tail
         self._limits = limits
-        self._max_turns = max_turns
+        self.max_turns = max_turns
         self._mixed_timeout = mixed_timeout
         self._snapshot_events = snapshot_events
         self._runs: dict[str, Run] = {}
@@ -124,7 +124,7 @@ class Engine:
             store.registry,
             ttl=lease_ttl,
             patience=patience,
-            load=lambda: (self.running, self._max_turns),
+            load=lambda: (self.running, self.max_turns),
             on_lost=self._fence,
             recover=self._recover_all,
         )
@@ -367,7 +367,7 @@ class Engine:
         """How many more turns may begin here now; `leased`: only while others would notice the loss of this replica."""
         if self._closing or (leased and not self.lease.valid):
             return 0
-        return max(0, self._max_turns - self.running - self._reserved)
+        return max(0, self.max_turns - self.running - self._reserved)
 
     def _reserve(self, task_id: str, *, leased: bool = True) -> bool:
         """Whether there is room for one more turn here, which is kept for `task_id` until `_unreserve`."""
@@ -379,7 +379,7 @@ class Engine:
 
     def _unreserve(self, task_id: str, claim: bool) -> None:
         if claim:
-            if self.running + self._reserved == self._max_turns:
+            if self.running + self._reserved == self.max_turns:
                 # There was no room; turns may wait for this place.
                 self._wake_up.set()
             self._reserved -= 1
@@ -469,7 +469,7 @@ class Engine:
 
     def _over(self, run: Run) -> None:
         task_id = run.writer.task_id
-        if self.running + self._reserved >= self._max_turns:
+        if self.running + self._reserved >= self.max_turns:
             # There was no room; turns may wait for the place that is free now.
             self._wake_up.set()
         if run.unfinished:

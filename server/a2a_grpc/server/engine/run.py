@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import enum
 import logging
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.telemetry.instruments import TURNS
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,15 @@ class _Reason(enum.Enum):
     """The process ends: the turn is given back instead of being ended."""
     LOST = enum.auto()
     """Somebody else has the task, or nobody can reach it."""
+
+
+_INTERRUPTED = {
+    _Reason.CANCEL: "canceled",
+    _Reason.TIMEOUT: "timeout",
+    _Reason.STOP: "stopped",
+    _Reason.LOST: "lost",
+}
+"""What a turn that is interrupted counts as."""
 
 
 class Run:
@@ -88,6 +99,8 @@ class Run:
         """Set while the agent's function runs: what to cancel."""
         self._reason: _Reason | None = None
         self._limit: float | None = None
+        self._begun: float | None = None
+        """When the agent's function was called that is not over yet, by time.perf_counter()."""
         self.over = asyncio.Event()
         self.unfinished = False
         """The run is over, and its turn neither ended nor was given back."""
@@ -173,6 +186,7 @@ class Run:
         if self._limit:
             timer = asyncio.get_running_loop().call_later(self._limit, self._interrupt, _Reason.TIMEOUT)
         this = asyncio.current_task()
+        self._begun = time.perf_counter()
         self._function = this if function is None else function
         try:
             end = await (invoke(skill, turn) if function is None else asyncio.shield(function))
@@ -187,9 +201,25 @@ class Run:
                 timer.cancel()
         if self._reason is not None:
             return None
+        self._measure(self._outcome(end))
         if this is not None and this.cancelling():
             await _calm(this)
         return end
+
+    def _outcome(self, end: End) -> str:
+        """What a turn whose function has ended with `end` counts as."""
+        if end.retry_after is not None and self._attempt < self._attempts:
+            return "retry"
+        if self.writer.state in states.TERMINAL or (
+            self.writer.state in states.INTERRUPTED and end.state == states.COMPLETED
+        ):
+            return states.label(self.writer.state)
+        return states.label(end.state)
+
+    def _measure(self, outcome: str) -> None:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            TURNS.record(time.perf_counter() - begun, outcome)
 
     async def _end_turn(self, turn: Turn, end: End) -> Turn | None:
         """Write what the end of a function means; the next turn where a message waits for one."""
@@ -355,6 +385,7 @@ class Run:
         # Whatever it is stopped for: what may not be run twice has used up its attempt.
         given_back = self._reason is _Reason.STOP and (self._attempts > 1 or self._turn is None)
         self.unfinished = not self.writer.released and not given_back
+        self._measure("lost" if self._reason is None else _INTERRUPTED[self._reason])
         self.writer.close()
         self._turn = None
         self._on_over(self)

@@ -6,6 +6,7 @@ the answer to one request, which is then repeated.
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 
 from a2a_grpc.pb import a2a_pb2
@@ -21,7 +22,7 @@ from a2a_grpc.server.push.sealing import SealedError
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.webhooks import Claim
-from a2a_grpc.server.telemetry.instruments import DEAD_LETTERS, WEBHOOK_ATTEMPTS
+from a2a_grpc.server.telemetry.instruments import DEAD_LETTERS, WEBHOOK_ATTEMPTS, WEBHOOKS
 from a2a_grpc.wire.errors import excerpt
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,10 @@ class Teller:
                 if event.response.HasField("task") or delivered(event.response):
                     if not self._leases.holds(claim):
                         return
+                    begun = time.perf_counter()
                     failure = await self._courier.deliver(config, destination, event)
+                    if failure is None or not failure.refused:
+                        WEBHOOKS.record(time.perf_counter() - begun, "delivered" if failure is None else "failed")
                     self._places.answered(destination.authority, failure is None)
                     if failure is not None:
                         await self._failed(claim, progress, event.seq, failure, destination.origin)

@@ -87,6 +87,8 @@ class Eraser:
                 ),
                 keys.push(task_id),
                 keys.push_due,
+                keys.since,
+                keys.tally,
             ],
             [
                 task_id,

@@ -10,6 +10,7 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `ctx:H`, `ctx:H:STATE`     | zset   | none: as above |
 | `ready`                    | zset   | none: rows leave when a replica claims the turn or the task ends |
 | `fair`                     | hash   | none: it goes with the last row of `ready` |
+| `since`                    | zset   | none: rows leave with those of `ready` |
 | `later`                    | zset   | none: rows leave when they are due, to `ready`, or the task ends |
 | `held:REPLICA`             | set    | none: members leave when the turn ends |
 | `dedupe:H`                 | string | A2A_DEDUPE_TTL |
@@ -22,6 +23,7 @@ All keys of a shard share one hash tag, `{n}`, so each script runs on one slot o
 | `condemned`                | hash   | none: rows leave when all is recovered that the replica held; only in shard 0 |
 | `rate:H`                   | string | until its bucket is full again, plus a margin |
 | `places:H`                 | zset   | the lease of a place from the last renewal on, plus a margin |
+| `tally`                    | hash   | none: a few numbers, how many tasks there are in each state |
 | `mark`                     | string | a minute: written to see whether writes are taken, and replicas have them |
 | `a2a:shards`               | string | none: the number of shards, fixed at the first start |
 | `a2a:card:ETAG`            | string | 400 days from its last use: when this card was first published |
@@ -53,7 +55,9 @@ class Keys:
         self._prefix = f"a2a:{{{shard:x}}}:"
         self.ready = f"{self._prefix}ready"
         self.fair = f"{self._prefix}fair"
+        self.since = f"{self._prefix}since"
         self.later = f"{self._prefix}later"
+        self.tally = f"{self._prefix}tally"
         self.replicas = f"{self._prefix}replicas"
         self.condemned = f"{self._prefix}condemned"
         self.purge = f"{self._prefix}purge"

@@ -11,6 +11,7 @@ from typing import Any, cast
 from hiredis import Reader, pack_command
 
 from a2a_grpc.server.store.connections import Connect
+from a2a_grpc.server.telemetry.instruments import STORE_WAITS
 
 Argument = str | bytes | int
 
@@ -42,6 +43,8 @@ class Link(asyncio.Protocol):
         self._writing = False
         self._aborted = False
         self._out: list[bytes] = []
+        self._since = 0.0
+        """When the call was made that waits longest to be written, by the loop's clock; 0.0: not known."""
 
     async def open(self, connect: Connect) -> None:
         """Take over a connection that `connect` made. Raises: what redis-py raises where that fails."""
@@ -56,9 +59,14 @@ class Link(asyncio.Protocol):
         if self._transport.is_closing():
             raise ConnectionResetError("the server closed the connection at once")
 
-    def send(self, packed: bytes) -> None:
-        """Send a command, together with those that come in the same turn of the event loop."""
+    def send(self, packed: bytes, made: float = 0.0) -> None:
+        """Send a command, together with those that come in the same turn of the event loop.
+
+        `made`: when somebody called for it, by the loop's clock.
+        """
         self._out.append(packed)
+        if made and (not self._since or made < self._since):
+            self._since = made
         if not self._writing:
             self._writing = True
             asyncio.get_running_loop().call_soon(self._write)
@@ -77,6 +85,9 @@ class Link(asyncio.Protocol):
         if self._before_write is not None:
             out.append(self._before_write())
         self._transport.write(b"".join(out))
+        if STORE_WAITS.wanted and self._since:
+            STORE_WAITS.record(asyncio.get_running_loop().time() - self._since)
+        self._since = 0.0
 
     def data_received(self, data: bytes) -> None:
         """Hand out the replies that are complete."""

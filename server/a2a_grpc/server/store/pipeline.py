@@ -19,6 +19,7 @@ from a2a_grpc.server.store.connections import Connect
 from a2a_grpc.server.store.errors import StoreMisconfiguredError, StoreUnavailableError
 from a2a_grpc.server.store.link import Argument, Link, pack
 from a2a_grpc.server.store.scripts import Script
+from a2a_grpc.server.telemetry.instruments import STORE_CALLS
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,9 @@ class Call:
     """The node does not own the slot yet and answers all the same when it is told so."""
     hops: int = 0
     """How often a node named another one for it."""
+    operation: str = ""
+    """What it is called where it is measured."""
+    made: float = 0.0
 
 
 class Calls(Protocol):
@@ -183,6 +187,8 @@ class Pipeline:
             loop.create_future(),
             now + (self._timeout if timeout is None else timeout),
             slot,
+            operation=script.name if script is not None else str(command[0]),
+            made=now,
         )
         self._take(call, now)
         return call.reply
@@ -210,16 +216,22 @@ class Pipeline:
             self._sent.append(_unheard(now))
             link.send(_ASKING)
         self._sent.append(call)
-        link.send(call.packed)
+        link.send(call.packed, call.made)
 
     # -- replies -----------------------------------------------------------------------------------------------------
 
     def _on_reply(self, reply: Any) -> None:
         call = self._sent.popleft()
+        if STORE_CALLS.wanted:
+            self._measure(call)
         if isinstance(reply, ReplyError):
             self._on_error(call, str(reply))
         elif not call.reply.done():
             call.reply.set_result(reply)
+
+    def _measure(self, call: Call) -> None:
+        if self._link is not None and call.operation:
+            STORE_CALLS.record(self._link.heard - call.sent, call.operation)
 
     def _on_error(self, call: Call, error: str) -> None:
         if call.reply.done():

@@ -74,6 +74,8 @@ class ReplicaRow:
     """How many turns it runs."""
     max_turns: int
     version: str
+    tallies: bool
+    """It counts the tasks as it changes them, which older versions do not: see `store/levels.py`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +116,13 @@ class Registry:
         `enters` for the first time, and to come back when everything it held was recovered.
         """
         about = orjson.dumps(
-            {"started": self._started_ms, "turns": turns, "max_turns": max_turns, "version": self._version}
+            {
+                "started": self._started_ms,
+                "turns": turns,
+                "max_turns": max_turns,
+                "version": self._version,
+                "tallies": True,
+            }
         )
         reply = await self._pipeline.script(_BEAT, self._keys, [self.name, about, "1" if enters else "0"])
         if reply[0] == b"CONDEMNED":
@@ -168,4 +176,5 @@ def _row(name: bytes, row: bytes) -> ReplicaRow:
         turns=about["turns"],
         max_turns=about["max_turns"],
         version=about["version"],
+        tallies=about.get("tallies", False),
     )

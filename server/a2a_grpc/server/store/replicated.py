@@ -15,6 +15,7 @@ from a2a_grpc.server.store import keys as key_names
 from a2a_grpc.server.store.connections import Connect
 from a2a_grpc.server.store.link import Link, pack
 from a2a_grpc.server.store.pipeline import Call, Pipeline, Surroundings, expired
+from a2a_grpc.server.telemetry.instruments import STORE_CALLS
 
 # Of the store timeout; what is left of it is for making the calls again.
 _SHARE = 0.5
@@ -77,6 +78,8 @@ class ReplicatedPipeline(Pipeline):
             super()._on_reply(reply)
         else:
             self._sent.popleft()
+            if STORE_CALLS.wanted:
+                self._measure(call)
             self._answered.append((call, reply))
 
     def _decide(self, safe: bool) -> None:

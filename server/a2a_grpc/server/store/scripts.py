@@ -23,21 +23,25 @@ class Script:
 
 # Turns that wait for a replica. They stand at a virtual time: a caller's next turn one after its last, and never before
 # the clock, which is where the turn stood that was claimed last. So callers are served in turn, whatever each has sent,
-# and each caller's turns in their order. `fair` holds the clock, and for each caller where its last turn stands.
+# and each caller's turns in their order. `fair` holds the clock, and for each caller where its last turn stands;
+# `since` when each turn came, by the clock on the wall.
 _QUEUE = """
-local function enqueue(ready, fair, id, caller, first)
+local function enqueue(ready, fair, since, id, caller, first)
   local at = tonumber(redis.call('HGET', fair, 'clock') or 0)
   if not first then
     at = math.max(at, tonumber(redis.call('HGET', fair, caller) or 0)) + 1
     redis.call('HSET', fair, caller, at)
   end
   redis.call('ZADD', ready, at, id)
+  local time = redis.call('TIME')
+  redis.call('ZADD', since, time[1] * 1000 + math.floor(time[2] / 1000), id)
 end
 
-local function dequeue(ready, fair, id, caller, claimed)
+local function dequeue(ready, fair, since, id, caller, claimed)
   local at = redis.call('ZSCORE', ready, id)
   if not at then return false end
   redis.call('ZREM', ready, id)
+  redis.call('ZREM', since, id)
   if redis.call('EXISTS', ready) == 0 then
     redis.call('DEL', fair)
     return true
@@ -50,6 +54,23 @@ local function dequeue(ready, fair, id, caller, claimed)
 end
 
 local function caller_of(tenant, owner) return tenant .. '\\n' .. owner end
+"""
+
+# How many tasks there are in each state. `tally` holds it as `GENERATION:STATE`, and each task under which of these it
+# is counted, so that it can be seen whether it was, and how: see `store/levels.py`.
+TALLY = """
+local function count(tally, from, state)
+  local generation = from and string.match(from, '^%d+') or redis.call('HGET', tally, 'generation') or '0'
+  local place = generation .. ':' .. state
+  if from == place then return place end
+  if from then redis.call('HINCRBY', tally, from, -1) end
+  redis.call('HINCRBY', tally, place, 1)
+  return place
+end
+
+local function uncount(tally, from)
+  if from then redis.call('HINCRBY', tally, from, -1) end
+end
 """
 
 # KEYS[1] is the task and KEYS[2] its log wherever these are used; KEYS[3..8] are the indexes of `Keys.indexes`.
@@ -158,10 +179,11 @@ end
 CREATE = Script(
     "create",
     _QUEUE
+    + TALLY
     + _WRITE
     + WEBHOOKS
     + """
--- KEYS: task log index*6 held ready fair dedupe push
+-- KEYS: task log index*6 held ready fair dedupe push since tally
 -- ARGV: id accepted window replica now stamp state tenant owner context max_ready ready_channel limit
 --       request extensions trace entry begun [webhook content]
 -- `accepted` says who sent what; a call that was answered before finds it, with the answer behind it.
@@ -175,13 +197,14 @@ local seq = append(0, {ARGV[17]}, 1, '', ARGV[14], ARGV[15], ARGV[16])
 local epoch = claimed and 1 or 0
 redis.call('HSET', KEYS[1], 'tenant', ARGV[8], 'owner', ARGV[9], 'context', ARGV[10], 'state', ARGV[7],
   'stamp', ARGV[6], 'created', ARGV[5], 'seq', seq, 'epoch', epoch, 'holder', claimed and ARGV[4] or '',
-  'attempt', epoch, 'limit', ARGV[13], 'turn', 1, 'queue', '', 'at', 0, 'told', seq)
+  'attempt', epoch, 'limit', ARGV[13], 'turn', 1, 'queue', '', 'at', 0, 'told', seq,
+  'tally', count(KEYS[15], false, ARGV[7]))
 if ARGV[19] then hook(KEYS[1], KEYS[13], ARGV[19], ARGV[20], seq) end
 reindex(ARGV[1], ARGV[6])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
 else
-  enqueue(KEYS[10], KEYS[11], ARGV[1], caller_of(ARGV[8], ARGV[9]))
+  enqueue(KEYS[10], KEYS[11], KEYS[14], ARGV[1], caller_of(ARGV[8], ARGV[9]))
   redis.call('SPUBLISH', ARGV[12], ARGV[1])
 end
 redis.call('SET', KEYS[12], table.concat({ARGV[2], 'CREATED', seq, epoch}, ' '), 'PX', ARGV[3])
@@ -192,15 +215,17 @@ return {'CREATED', seq, epoch}
 FOLLOW_UP = Script(
     "follow_up",
     _QUEUE
+    + TALLY
     + _WRITE
     + WEBHOOKS
     + """
--- KEYS: task log index*6 held ready fair later dedupe push pushdue
+-- KEYS: task log index*6 held ready fair later dedupe push pushdue since tally
 -- ARGV: id accepted window replica stamp expected new channel wake_prefix max_ready ready_channel
 --       request extensions trace resumed message max_queue [webhook content max_webhooks]
 local known = redis.call('GET', KEYS[13])
 if known then return {'KNOWN', known} end
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch', 'tenant', 'owner', 'push')
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'queue', 'epoch', 'tenant', 'owner', 'push',
+  'tally')
 if not task[1] then return {'GONE'} end
 if task[1] ~= ARGV[6] then return {'STATE', task[1]} end
 local busy = task[2] ~= '' or redis.call('ZSCORE', KEYS[10], ARGV[1]) or redis.call('ZSCORE', KEYS[12], ARGV[1])
@@ -232,12 +257,13 @@ end
 local seq = append(tonumber(task[3]), {ARGV[15], ARGV[16]}, 1, ARGV[8], ARGV[12], ARGV[13], ARGV[14])
 local epoch = tonumber(task[5]) + (claimed and 1 or 0)
 redis.call('HSET', KEYS[1], 'state', ARGV[7], 'stamp', ARGV[5], 'seq', seq, 'turn', seq, 'epoch', epoch,
-  'holder', claimed and ARGV[4] or '', 'attempt', claimed and 1 or 0, 'told', seq - 1)
+  'holder', claimed and ARGV[4] or '', 'attempt', claimed and 1 or 0, 'told', seq - 1,
+  'tally', count(KEYS[17], task[9], ARGV[7]))
 reindex(ARGV[1], ARGV[5])
 if claimed then
   redis.call('SADD', KEYS[9], ARGV[1])
 else
-  enqueue(KEYS[10], KEYS[11], ARGV[1], caller_of(task[6], task[7]))
+  enqueue(KEYS[10], KEYS[11], KEYS[16], ARGV[1], caller_of(task[6], task[7]))
   redis.call('SPUBLISH', ARGV[11], ARGV[1])
 end
 return accept('STARTED', seq, claimed and epoch or 0)
@@ -255,7 +281,8 @@ return {'OK'}
 
 APPEND = Script(
     "append",
-    _WRITE
+    TALLY
+    + _WRITE
     + WEBHOOKS
     + """
 -- Drop the log up to `mark`, behind a snapshot of there. Messages that are still to be answered are kept aside.
@@ -287,11 +314,12 @@ local function forget(mark, queue)
   redis.call('XTRIM', KEYS[2], 'MINID', '=', (mark + 1) .. '-0')
 end
 
--- KEYS: task log index*6 held purge push pushdue
+-- KEYS: task log index*6 held purge push pushdue tally
 -- ARGV: id epoch operation expected new stamp idle_only release ttl due snapshot_seq head artifacts channel row told
 --       keep entry...
 -- `told` counts the entries up to the last status among them.
-local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue', 'push')
+local task = redis.call('HMGET', KEYS[1], 'epoch', 'state', 'seq', 'operation', 'appended', 'cancel', 'queue', 'push',
+  'tally')
 if not task[1] then return {'GONE'} end
 if task[4] == ARGV[2] .. ':' .. ARGV[3] then return {'OK', tonumber(task[5]), task[6] or '', task[7]} end
 if task[1] ~= ARGV[2] then return {'FENCED'} end
@@ -315,6 +343,7 @@ if ARGV[11] == tostring(before) then
 end
 if ARGV[6] ~= '' then
   set('state', ARGV[5]); set('stamp', ARGV[6]); set('told', before + ARGV[16])
+  set('tally', count(KEYS[13], task[9], ARGV[5]))
   reindex(ARGV[1], ARGV[6])
 end
 if ARGV[8] == '1' then
@@ -331,13 +360,15 @@ return {'OK', before + 1, task[6] or '', task[7]}
 CANCEL = Script(
     "cancel",
     _QUEUE
+    + TALLY
     + _WRITE
     + WEBHOOKS
     + """
--- KEYS: task log index*6 ready fair later purge held push pushdue
+-- KEYS: task log index*6 ready fair later purge held push pushdue since tally
 -- ARGV: id expected new stamp channel wake_prefix over ttl due now call row entry
 -- `over` names a holder that was asked and did not answer: its turn ends without it, and `held` is what it holds.
-local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled', 'tenant', 'owner', 'push')
+local task = redis.call('HMGET', KEYS[1], 'state', 'holder', 'seq', 'epoch', 'canceled', 'tenant', 'owner', 'push',
+  'tally')
 if not task[1] then return {'GONE'} end
 if task[5] == ARGV[11] then return {'CANCELED', tonumber(task[3])} end
 if task[1] ~= ARGV[2] then return {'STATE', task[1]} end
@@ -348,9 +379,10 @@ if task[2] ~= '' and task[2] ~= ARGV[7] then
 end
 local seq = append(tonumber(task[3]), {ARGV[13]}, 1, ARGV[5])
 redis.call('HSET', KEYS[1], 'state', ARGV[3], 'stamp', ARGV[4], 'seq', seq, 'epoch', tonumber(task[4]) + 1,
-  'holder', '', 'cancel', ARGV[10], 'canceled', ARGV[11], 'told', seq)
+  'holder', '', 'cancel', ARGV[10], 'canceled', ARGV[11], 'told', seq,
+  'tally', count(KEYS[17], task[9], ARGV[3]))
 reindex(ARGV[1], ARGV[4])
-dequeue(KEYS[9], KEYS[10], ARGV[1], caller_of(task[6], task[7]))
+dequeue(KEYS[9], KEYS[10], KEYS[16], ARGV[1], caller_of(task[6], task[7]))
 redis.call('ZREM', KEYS[11], ARGV[1])
 redis.call('SREM', KEYS[13], ARGV[1])
 retain(KEYS[12], ARGV[12], tonumber(ARGV[8]), ARGV[9], task[8] and KEYS[14])
@@ -363,9 +395,9 @@ CLAIM = Script(
     "claim",
     _QUEUE
     + """
--- KEYS: task held ready fair   ARGV: id replica call
+-- KEYS: task held ready fair since   ARGV: id replica call
 local task = redis.call('HMGET', KEYS[1], 'holder', 'claim', 'epoch', 'tenant', 'owner')
-if not dequeue(KEYS[3], KEYS[4], ARGV[1], caller_of(task[4] or '', task[5] or ''), true) then
+if not dequeue(KEYS[3], KEYS[4], KEYS[5], ARGV[1], caller_of(task[4] or '', task[5] or ''), true) then
   -- A claim whose answer was lost is answered again. Another one is not, not even by the holder: it would run twice.
   if task[1] ~= ARGV[2] or task[2] ~= ARGV[3] then return {'LOST'} end
   return {'CLAIMED', tonumber(task[3])}
@@ -383,7 +415,7 @@ PUT_BACK = Script(
     _QUEUE
     + """
 -- The holder gives an unfinished turn back, to be run again: at once and before all others, or at `due`.
--- KEYS: task held ready fair later   ARGV: id epoch replica counted due ready_channel
+-- KEYS: task held ready fair later since   ARGV: id epoch replica counted due ready_channel
 local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder', 'tenant', 'owner')
 if task[2] ~= ARGV[3] then redis.call('SREM', KEYS[2], ARGV[1]) end
 if task[1] ~= ARGV[2] or task[2] ~= ARGV[3] then return {'FENCED'} end
@@ -393,7 +425,7 @@ redis.call('SREM', KEYS[2], ARGV[1])
 if ARGV[5] ~= '' then
   redis.call('ZADD', KEYS[5], ARGV[5], ARGV[1])
 else
-  enqueue(KEYS[3], KEYS[4], ARGV[1], caller_of(task[3], task[4]), true)
+  enqueue(KEYS[3], KEYS[4], KEYS[6], ARGV[1], caller_of(task[3], task[4]), true)
   redis.call('SPUBLISH', ARGV[6], ARGV[1])
 end
 return {'OK'}
@@ -405,11 +437,11 @@ PROMOTE = Script(
     _QUEUE
     + """
 -- A turn whose time has come joins those that wait for a replica.
--- KEYS: task ready fair later   ARGV: id ready_channel
+-- KEYS: task ready fair later since   ARGV: id ready_channel
 if redis.call('ZREM', KEYS[4], ARGV[1]) == 0 then return {'LOST'} end
 local task = redis.call('HMGET', KEYS[1], 'tenant', 'owner')
 if not task[1] then return {'GONE'} end
-enqueue(KEYS[2], KEYS[3], ARGV[1], caller_of(task[1], task[2]))
+enqueue(KEYS[2], KEYS[3], KEYS[5], ARGV[1], caller_of(task[1], task[2]))
 redis.call('SPUBLISH', ARGV[2], ARGV[1])
 return {'OK'}
 """,
@@ -421,7 +453,7 @@ RECOVER = Script(
     + """
 -- Takes a turn from a replica that was lost. One that may be run again waits for a replica, before all others. For one
 -- that may not, this replica becomes the holder, to write its end: that is one more claim, and counts as one.
--- KEYS: task held ready fair own_held   ARGV: id epoch lost replica call default_limit ready_channel
+-- KEYS: task held ready fair own_held since   ARGV: id epoch lost replica call default_limit ready_channel
 local task = redis.call('HMGET', KEYS[1], 'epoch', 'holder', 'attempt', 'limit', 'tenant', 'owner', 'claim')
 if task[2] == ARGV[4] and task[7] == ARGV[5] then return {'CLAIMED', tonumber(task[1])} end
 if task[2] ~= ARGV[3] then redis.call('SREM', KEYS[2], ARGV[1]) end
@@ -434,7 +466,7 @@ if tonumber(task[3]) >= tonumber(task[4] or ARGV[6]) then
   return {'CLAIMED', epoch}
 end
 redis.call('HSET', KEYS[1], 'holder', '', 'epoch', epoch)
-enqueue(KEYS[3], KEYS[4], ARGV[1], caller_of(task[5], task[6]), true)
+enqueue(KEYS[3], KEYS[4], KEYS[6], ARGV[1], caller_of(task[5], task[6]), true)
 redis.call('SPUBLISH', ARGV[7], ARGV[1])
 return {'OK'}
 """,
@@ -513,11 +545,12 @@ return {total, rows}
 
 ERASE = Script(
     "erase",
-    WEBHOOKS
+    TALLY
+    + WEBHOOKS
     + """
--- KEYS: task log index*4 purge push pushdue   ARGV: id row ttl patience again
+-- KEYS: task log index*4 purge push pushdue tally   ARGV: id row ttl patience again
 -- A task stays until its webhooks know how it ended, for `patience` at most; it is looked at once more at `again`.
-local task = redis.call('HMGET', KEYS[1], 'push', 'stamp')
+local task = redis.call('HMGET', KEYS[1], 'push', 'stamp', 'tally')
 if task[1] then
   local left = tonumber(task[2]) + tonumber(ARGV[3]) + tonumber(ARGV[4]) - clock()
   for _, field in ipairs(left > 0 and redis.call('HKEYS', KEYS[8]) or {}) do
@@ -529,6 +562,12 @@ if task[1] then
   end
   unhook_all(KEYS[8], KEYS[9], ARGV[1])
 end
+-- Where the keys' own life time was faster (see `retain`), it is counted still, unless all were counted anew since.
+local due = redis.call('ZSCORE', KEYS[7], ARGV[2])
+if not task[2] and due and due + 3600000 > tonumber(redis.call('HGET', KEYS[10], 'walked') or 0) then
+  task[3] = (redis.call('HGET', KEYS[10], 'generation') or '0') .. ':' .. string.match(ARGV[2], ' (%d+)$')
+end
+uncount(KEYS[10], task[3])
 redis.call('DEL', KEYS[1], KEYS[2])
 for at = 3, 6 do redis.call('ZREM', KEYS[at], ARGV[1]) end
 redis.call('ZREM', KEYS[7], ARGV[2])
@@ -539,23 +578,25 @@ return {'OK'}
 DELETE = Script(
     "delete",
     _QUEUE
+    + TALLY
     + WEBHOOKS
     + """
 -- A task is erased whole, whatever its state: `seq` and `holder` are those that the caller knows of. Its holder is
 -- woken, to find that there is nothing to write to any more, and so are its followers.
--- KEYS: task log held ready fair later purge index*18 push pushdue
+-- KEYS: task log held ready fair later purge index*18 push pushdue since tally
 -- ARGV: id holder seq channel wake_prefix purge_row*4
-local task = redis.call('HMGET', KEYS[1], 'holder', 'tenant', 'owner')
+local task = redis.call('HMGET', KEYS[1], 'holder', 'tenant', 'owner', 'tally')
 if not task[1] then return {'GONE'} end
 -- A message that came since is known by a key of its own, which has to go as well.
 if task[1] ~= ARGV[2] then return {'CHANGED'} end
 for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+')) do
   if #entry[2] > 2 then return {'CHANGED'} end
 end
+uncount(KEYS[29], task[4])
 redis.call('DEL', KEYS[1], KEYS[2])
 unhook_all(KEYS[26], KEYS[27], ARGV[1])
 redis.call('SREM', KEYS[3], ARGV[1])
-dequeue(KEYS[4], KEYS[5], ARGV[1], caller_of(task[2], task[3]))
+dequeue(KEYS[4], KEYS[5], KEYS[28], ARGV[1], caller_of(task[2], task[3]))
 redis.call('ZREM', KEYS[6], ARGV[1])
 for at = 6, 9 do redis.call('ZREM', KEYS[7], ARGV[at]) end
 for at = 8, 25 do redis.call('ZREM', KEYS[at], ARGV[1]) end

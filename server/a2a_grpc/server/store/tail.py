@@ -9,15 +9,18 @@ import asyncio
 import contextlib
 import logging
 import struct
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Protocol
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.core.clock import now_ms
+from a2a_grpc.server.core.events import Event, milliseconds
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.listener import Listener
 from a2a_grpc.server.store.nodes import Nodes
+from a2a_grpc.server.telemetry.instruments import DELIVERIES, FOLLOWER_REPAIRS
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +55,17 @@ class Follower:
         self._buffer: deque[Event] = deque()
         self._arrived = asyncio.Event()
         self._behind = False
+        self._why = ""
+        """For what reason it is behind, where it should not be."""
         self._patient = True
+        self._since_ms = now_ms() if DELIVERIES.wanted else 0
+        self._came: tuple[int, float] | None = None
+        """An event that waits for the reader, and when the log had taken it."""
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for the reader, as far as they have come."""
+        return len(self._buffer)
 
     def begin(self, after: int, *, behind: bool = False) -> None:
         """Start after the entry `after`; `behind` where older entries than the follower's own are wanted."""
@@ -61,10 +74,13 @@ class Follower:
 
     def offer(self, events: Sequence[Event]) -> None:
         """Take events that may be the next ones; called by the topic."""
+        if DELIVERIES.wanted and self._came is None and self._topic.local:
+            self._came = events[-1].seq, time.perf_counter()
         if len(self._buffer) + len(events) > self._limit:
             # Too slow for the buffer: forget it and read the log at the reader's own pace.
             self._buffer.clear()
             self._behind = True
+            self._why = "buffer"
         else:
             self._buffer.extend(events)
         self._arrived.set()
@@ -75,6 +91,7 @@ class Follower:
         `away`: the store has been for as long as anybody should wait.
         """
         self._behind = True
+        self._why = self._why or "doubt"
         self._patient = not away
         self._arrived.set()
 
@@ -88,6 +105,9 @@ class Follower:
         while True:
             if not self._buffer and self._behind:
                 self._behind = False
+                if self._why:
+                    FOLLOWER_REPAIRS.add(self._why)
+                    self._why = ""
                 try:
                     found = await self._log()
                 except BaseException:
@@ -103,9 +123,12 @@ class Follower:
                     continue
                 if event.seq > self._cursor + 1:
                     self._buffer.appendleft(event)
+                    FOLLOWER_REPAIRS.add("gap")
                     await self._fill(event.seq)
                     continue
                 self._cursor = event.seq
+                if DELIVERIES.wanted:
+                    self._delivered(event)
                 return event
             if self._behind:
                 continue
@@ -115,6 +138,20 @@ class Follower:
                     await self._arrived.wait()
             except TimeoutError:
                 self._behind = True
+                self._why = "silence"
+
+    def _delivered(self, event: Event) -> None:
+        """`event` goes to the reader now."""
+        if self._came is not None:
+            seq, at = self._came
+            if event.seq >= seq:
+                self._came = None
+                DELIVERIES.record(time.perf_counter() - at, "local")
+        elif not self._topic.local and event.response.HasField("status_update"):
+            then = milliseconds(event.response.status_update.status.timestamp)
+            # What is older was there before the reader.
+            if then >= self._since_ms:
+                DELIVERIES.record(max(0, now_ms() - then) / 1000, "followed")
 
     async def _fill(self, before: int) -> None:
         """Read the gap between the cursor and `before`."""
@@ -279,6 +316,11 @@ class LogTail:
             topic.doubt(away=away)
         else:
             self._tidy(topic)
+
+    def lag(self) -> int:
+        """How many events wait for the reader that is furthest behind; from any thread."""
+        topics = list(self._topics.values())
+        return max((follower.waiting for topic in topics for follower in topic.followers.copy()), default=0)
 
     def doubt(self) -> None:
         """The store is not what it was: let every follower look into its log."""

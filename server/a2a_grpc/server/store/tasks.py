@@ -38,6 +38,7 @@ from a2a_grpc.server.store.records import (
     origin_of,
 )
 from a2a_grpc.server.store.registry import Registry
+from a2a_grpc.server.telemetry.instruments import TURNS_RECOVERED
 
 log = logging.getLogger(__name__)
 
@@ -210,6 +211,8 @@ class TaskStore:
                 keys.fair,
                 keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
                 keys.push(task.id),
+                keys.since,
+                keys.tally,
             ],
             [
                 task.id,
@@ -267,6 +270,8 @@ class TaskStore:
                 keys.dedupe(scope.tenant, scope.owner, dedupe.message_id),
                 keys.push(task_id),
                 keys.push_due,
+                keys.since,
+                keys.tally,
             ],
             [
                 task_id,
@@ -334,6 +339,7 @@ class TaskStore:
                 keys.purge,
                 keys.push(step.task_id),
                 keys.push_due,
+                keys.tally,
             ],
             [
                 step.task_id,
@@ -391,6 +397,8 @@ class TaskStore:
                 keys.held(over or self.replica),
                 keys.push(task_id),
                 keys.push_due,
+                keys.since,
+                keys.tally,
             ],
             [
                 task_id,
@@ -415,7 +423,7 @@ class TaskStore:
         keys = self.keys_of(task_id)
         reply = await self._pipeline.script(
             scripts.CLAIM,
-            [keys.task(task_id), keys.held(self.replica), keys.ready, keys.fair],
+            [keys.task(task_id), keys.held(self.replica), keys.ready, keys.fair, keys.since],
             [task_id, self.replica, call_id or ids.new_id()],
         )
         return reply[1] if _outcome(reply) is Outcome.CLAIMED else None
@@ -429,7 +437,7 @@ class TaskStore:
         keys = self.keys_of(task_id)
         await self._pipeline.script(
             scripts.PUT_BACK,
-            [keys.task(task_id), keys.held(self.replica), keys.ready, keys.fair, keys.later],
+            [keys.task(task_id), keys.held(self.replica), keys.ready, keys.fair, keys.later, keys.since],
             [
                 task_id,
                 epoch,
@@ -451,7 +459,7 @@ class TaskStore:
             for task_id in due or ():
                 await self._pipeline.script(
                     scripts.PROMOTE,
-                    [keys.task(task_id.decode()), keys.ready, keys.fair, keys.later],
+                    [keys.task(task_id.decode()), keys.ready, keys.fair, keys.later, keys.since],
                     [task_id, keys.ready_channel],
                 )
 
@@ -466,9 +474,11 @@ class TaskStore:
         keys = self.keys_of(task_id)
         reply = await self._pipeline.script(
             scripts.RECOVER,
-            [keys.task(task_id), keys.held(lost), keys.ready, keys.fair, keys.held(self.replica)],
+            [keys.task(task_id), keys.held(lost), keys.ready, keys.fair, keys.held(self.replica), keys.since],
             [task_id, epoch, lost, self.replica, call_id or ids.new_id(), default_limit, keys.ready_channel],
         )
+        if _outcome(reply) is not Outcome.FENCED:
+            TURNS_RECOVERED.add()
         return reply[1] if _outcome(reply) is Outcome.CLAIMED else None
 
     async def checkpoint(self, task_id: str, epoch: int, checkpoint: bytes) -> Outcome:
@@ -610,7 +620,15 @@ class TaskStore:
         task_id, indexes = keys.purged(row)
         await self._pipeline.script(
             scripts.ERASE,
-            [keys.task(task_id), keys.log(task_id), *indexes, keys.purge, keys.push(task_id), keys.push_due],
+            [
+                keys.task(task_id),
+                keys.log(task_id),
+                *indexes,
+                keys.purge,
+                keys.push(task_id),
+                keys.push_due,
+                keys.tally,
+            ],
             [task_id, row, self._task_ttl_ms, self._webhook_patience_ms, now_ms() + _LOOK_AGAIN_MS],
         )
 
