@@ -14,6 +14,7 @@ from a2a_grpc.server.store import inspection as looking
 from a2a_grpc.server.store.erasing import Eraser
 from a2a_grpc.server.store.errors import StoreMisconfiguredError
 from a2a_grpc.server.store.letters import DeadLetters
+from a2a_grpc.server.store.levels import Levels
 from a2a_grpc.server.store.opening import open_nodes
 from a2a_grpc.server.store.registrations import NewEntry, Registrations, Withdrawal
 from a2a_grpc.server.store.tasks import TaskStore
@@ -200,6 +201,20 @@ async def test_operators_find_and_erase_what_lies_on_any_node(cluster: ClusterSe
         left = [key for node in cluster.nodes for key in cast("list[bytes]", node.client.keys("*"))]
         assert not [key for key in left if any(task_id.encode() in key for task_id in ready)]
         assert await letters.discard_before(None) == 0
+
+
+async def test_tasks_that_nobody_has_counted_are_counted_on_each_node(cluster: ClusterSet) -> None:
+    async with open_store(cluster.url, shards=16) as store:
+        for _ in range(40):
+            await create(store)
+        for keys in store.all_keys():
+            await store.pipeline.command("DEL", keys.tally)
+        seen = Levels(store)
+        await seen.walk(await seen.look())
+        assert await seen.look() == []
+        tasks = seen.tasks()
+        assert tasks is not None
+        assert {labels: number for labels, number in tasks.items() if number} == {("submitted",): 40}
 
 
 async def test_the_registry_of_agents_lives_in_one_slot(cluster: ClusterSet) -> None:
