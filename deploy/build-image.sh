@@ -2,6 +2,8 @@
 # Builds the image with the first of docker, podman and buildah that works on this machine.
 #   IMAGE   its name (default: a2a-grpc:VERSION)
 #   BASE    another base image than the Dockerfile's default
+#   BUILD_BASE  what it is built on, where BASE has no pip, such as
+#               BASE=gcr.io/distroless/python3-debian12 BUILD_BASE=docker.io/library/debian:bookworm-slim with python3-venv
 # Arguments are handed to the engine's build command. Without user namespaces, BUILDAH_ISOLATION=chroot serves podman
 # and buildah.
 set -eu
@@ -21,4 +23,5 @@ else
 fi
 
 # shellcheck disable=SC2086 # the engine is two words
-exec $engine ${BASE:+--build-arg "BASE=$BASE"} -f deploy/Dockerfile -t "${IMAGE:-a2a-grpc:$version}" "$@" .
+exec $engine ${BASE:+--build-arg "BASE=$BASE"} ${BUILD_BASE:+--build-arg "BUILD_BASE=$BUILD_BASE"} \
+  -f deploy/Dockerfile -t "${IMAGE:-a2a-grpc:$version}" "$@" .

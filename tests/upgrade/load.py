@@ -24,13 +24,14 @@ _TIMEOUT = 30.0
 
 def documented_policy() -> str:
     """The service config of docs/DEPLOY.md, as it stands there."""
-    [found]: list[str] = [
+    found: list[str] = [
         block
         for block in re.findall(r"```json\n(.*?)```", (ROOT / "docs/DEPLOY.md").read_text(), re.DOTALL)
         if "retryPolicy" in block
     ]
-    json.loads(found)
-    return found
+    [policy] = found
+    json.loads(policy)
+    return policy
 
 
 @dataclass
