@@ -148,7 +148,7 @@ tck: $(VENV)/.dev ## Run the public test kit from a checkout: TCK=DIR
 	@test -n "$(TCK)" || { echo "usage: make tck TCK=DIR, a checkout of a2a-tck (branch 1.0-dev)" >&2; exit 2; }
 	python -m tests.conformance.tck $(TCK)
 
-bench: $(VENV)/.dev ## Measure against the floor of the same libraries (minutes)
+bench: $(VENV)/.dev ## Measure everything in bench/README.md, against the floor and a2a-sdk (an hour)
 	python -m bench
 
 # The pages are copied as they lie here, with whatever else they have links to.
@@ -156,6 +156,9 @@ docs: $(VENV)/.dev ## Build the documentation as a site into build/site, strictl
 	@rm -rf build/pages && mkdir -p build/pages
 	@git ls-files '*.md' '*.png' LICENSE proto examples | tar -cf - -T - | tar -xf - -C build/pages
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+
+manifests: $(VENV)/.dev ## Write deploy/kubernetes anew from the Helm chart
+	python -m tests.deploy.manifests
 
 image: ## Build the container image with docker, podman or buildah
 	deploy/build-image.sh

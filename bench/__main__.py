@@ -1,51 +1,44 @@
-"""`make bench`: every figure of this folder's README, in one run. `--quick` for a look."""
+"""`make bench`: every figure and every plot of this folder's README, in one run.
+
+`python -m bench NAME...` takes some subjects anew and keeps the others. `--quick` takes a short look at each and leaves
+the README alone.
+"""
 
 import argparse
-import os
-import platform
 import shutil
 import sys
-from datetime import UTC, datetime
-from importlib.metadata import version
-from statistics import median
+from pathlib import Path
 
-from bench import growth, latency, startup, throughput
+from bench import plots, report, results
+from bench.subject import FULL, QUICK
+from bench.subjects import SUBJECTS
+
+_QUICK = Path("build/bench")
 
 
 def main() -> int:
-    """Measure and print the tables in Markdown. Returns the exit status."""
+    """Measure, and write what was measured. Returns the exit status."""
+    names = [subject.name for subject in SUBJECTS]
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one short round of each")
-    quick = parser.parse_args().quick
+    parser.add_argument("names", nargs="*", choices=[*names, []], metavar="NAME", help=", ".join(names))
+    parser.add_argument("--quick", action="store_true", help=f"one short round of each, into {_QUICK}")
+    arguments = parser.parse_args()
     for program, package in (("h2load", "nghttp2-client"), ("taskset", "util-linux")):
         if shutil.which(program) is None:
             sys.stderr.write(f"bench: {program} is missing; Debian has it in the package {package}\n")
             return 2
-    rounds, requests = (1, 1_000) if quick else (5, 5_000)
-    _print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before,")
-    _print(f"Python {platform.python_version()}, grpcio {version('grpcio')}, protobuf {version('protobuf')}.")
-    _print("\n| work | floor /s | ours /s | ratio | goal | CPU floor µs | CPU ours µs |\n|---|---|---|---|---|---|---|")
-    for row in throughput.measure(rounds, requests):
-        _print(
-            f"| {row.work} | {row.floor:.0f} | {row.ours:.0f} | **{row.ratio:.2f}** | ≥ {row.goal:g} "
-            f"| {row.floor_cpu:.0f} | {row.ours_cpu:.0f} |"
-        )
-    seen = latency.measure(200 if quick else 2_000)
-    p50, p99 = latency.percentile(seen, 0.5), latency.percentile(seen, 0.99)
-    _print("\n| event seen on another replica | p50 ms | p99 ms | max ms | goal |\n|---|---|---|---|---|")
-    _print(f"| {len(seen)} events, one each 5 ms | {p50:.2f} | {p99:.2f} | {seen[-1]:.2f} | p50 ≤ 2, p99 ≤ 10 |")
-    _print("\n| chunks of one artifact | µs a chunk | store bytes a chunk |\n|---|---|---|")
-    for size in growth.measure(1 if quick else 5):
-        _print(f"| {size.chunks} | {size.microseconds:.1f} | {size.store_bytes:.0f} |")
-    taken = startup.measure(2 if quick else 5)
-    _print("\n| serve until ready, embedded store | median s | max s | goal |\n|---|---|---|---|")
-    _print(f"| {len(taken)} starts | {median(taken):.2f} | {taken[-1]:.2f} | ≤ 1.5 |")
+    folder, page = (_QUICK / "results", _QUICK / "README.md") if arguments.quick else (results.FOLDER, report.README)
+    for subject in SUBJECTS:
+        if subject.name in (arguments.names or names):
+            sys.stdout.write(f"{subject.title} …\n")
+            sys.stdout.flush()
+            taken = results.take(subject, QUICK if arguments.quick else FULL)
+            results.save(subject, taken, folder)
+            sys.stdout.write(subject.tables(taken.result) + "\n\n")
+    plots.draw(folder)
+    report.write(folder, page)
+    sys.stdout.write(f"{page}\n")
     return 0
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,11 @@ async def began(turn: Turn) -> None:
     await asyncio.sleep(60)
 
 
+@agent.skill(id="ask", name="Ask", description="Asks, so that the task waits.", tags=["bench"])
+async def ask(turn: Turn) -> None:
+    await turn.require_input("Which?")
+
+
 @agent.skill(id="idle", name="Idle", description="Does nothing for a minute.", tags=["bench"])
 async def idle(turn: Turn) -> None:
     await asyncio.sleep(60)

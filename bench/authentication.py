@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from bench.calls import message
 from bench.processes import Server, service, store
-from bench.throughput import message
 
 _AGENT = "bench.agent:agent"
 _KEYS = {f"caller-{number}": f"key-{number}" for number in range(100)}

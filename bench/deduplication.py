@@ -14,8 +14,8 @@ from typing import NamedTuple
 import grpc.aio
 
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from bench.calls import message
 from bench.processes import LOAD_CPU, service, store
-from bench.throughput import message
 
 _VERSION = (("a2a-version", "1.0"),)
 _CALLERS = 32

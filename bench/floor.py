@@ -1,5 +1,6 @@
 """The floor: the same libraries doing nothing. `python -m bench.floor grpc|http PORT`."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -59,6 +60,12 @@ async def _send_streaming_message(_: a2a_pb2.SendMessageRequest, __: object) -> 
         yield _CHUNK
 
 
+async def _subscribe_to_task(_: a2a_pb2.SubscribeToTaskRequest, __: object) -> AsyncIterator[a2a_pb2.StreamResponse]:
+    # The task, and then nothing.
+    yield a2a_pb2.StreamResponse(task=_TASK)
+    await asyncio.Event().wait()
+
+
 async def _grpc(port: int) -> None:
     send, get = a2a_pb2.SendMessageRequest.FromString, a2a_pb2.GetTaskRequest.FromString
     handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
@@ -68,6 +75,11 @@ async def _grpc(port: int) -> None:
         "GetTask": grpc.unary_unary_rpc_method_handler(_get_task, get, a2a_pb2.Task.SerializeToString),
         "SendStreamingMessage": grpc.unary_stream_rpc_method_handler(
             _send_streaming_message, send, a2a_pb2.StreamResponse.SerializeToString
+        ),
+        "SubscribeToTask": grpc.unary_stream_rpc_method_handler(
+            _subscribe_to_task,
+            a2a_pb2.SubscribeToTaskRequest.FromString,
+            a2a_pb2.StreamResponse.SerializeToString,
         ),
     }
     server = grpc.aio.server(handlers=[grpc.method_handlers_generic_handler("lf.a2a.v1.A2AService", handlers)])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import grpc
 
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from bench.calls import message
 from bench.load import grpc_load
-from bench.processes import LOAD_CPU, Server, free_port, service, store
-from bench.throughput import message
+from bench.processes import Server, free_port, service, store
 
 _OFF = {"A2A_METRICS_ADDR": "none"}
 _CASES: dict[str, dict[str, Any]] = {
@@ -45,7 +45,7 @@ def measure(rounds: int, calls: int) -> Iterator[Row]:
             for turn in range(rounds + 1):
                 for name, server in servers.items():
                     before = server.cpu_seconds
-                    rate = grpc_load(server.grpc, method, request, calls, cpu=LOAD_CPU).per_second
+                    rate = grpc_load(server.grpc, method, request, calls).per_second
                     if turn:  # the first one warms up
                         seen[name].append((rate, 1e6 * (server.cpu_seconds - before) / calls))
             base = seen["nothing"]

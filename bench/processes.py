@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """A server process on `SERVER_CPU`."""
+    """A server process."""
 
     process: subprocess.Popen[bytes]
     grpc: str = ""
@@ -39,21 +39,41 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def memory(self) -> int:
+        """Bytes of it that are in memory."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
 
 @contextlib.contextmanager
-def running(arguments: Sequence[str], cpu: int, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
+def running(
+    arguments: Sequence[str],
+    cpu: int,
+    environment: Mapping[str, str] | None = None,
+    *,
+    user: int | None = None,
+    cwd: Path = _REPOSITORY,
+) -> Iterator[Server]:
     """Run `python ARGUMENTS`, or another program where the first one is a path, pinned to `cpu`."""
     command = list(arguments) if arguments[0].startswith("/") else [sys.executable, *arguments]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             ["taskset", "-c", str(cpu), *command],  # noqa: S607
-            cwd=_REPOSITORY,
+            cwd=cwd,
             env={**os.environ, **(environment or {})},
             stdout=log,
             stderr=log,
+            user=user,
         )
         try:
             yield Server(process)
+        except BaseException:
+            log.seek(0)
+            sys.stderr.write(
+                f"bench: the last words of {command[-1]}:\n{log.read()[-2000:].decode(errors='replace')}\n"
+            )
+            raise
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -70,7 +90,7 @@ def store() -> Iterator[str]:
     port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     with running([str(find_binary()), *options], LOAD_CPU):
-        _listening(port)
+        until(lambda: _listens(port), "the store listens")
         yield f"redis://127.0.0.1:{port}"
 
 
@@ -79,8 +99,19 @@ def floor(kind: str) -> Iterator[Server]:
     """The floor of `bench.floor`: "grpc" or "http"."""
     port = free_port()
     with running(["-m", "bench.floor", kind, str(port)], SERVER_CPU) as server:
-        _listening(port)
+        until(lambda: _listens(port), "the floor listens")
         server.grpc, server.http = f"127.0.0.1:{port}", f"http://127.0.0.1:{port}"
+        yield server
+
+
+@contextlib.contextmanager
+def peer(database: str | None = None) -> Iterator[Server]:
+    """The official SDK, with its tasks in memory or in the SQL `database`. Its tracing is switched off."""
+    grpc, http = free_port(), free_port()
+    arguments = ["-m", "bench.peer", str(grpc), str(http), *([database] if database else [])]
+    with running(arguments, SERVER_CPU, {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}) as server:
+        until(lambda: _listens(grpc) and _listens(http), "the peer listens")
+        server.grpc, server.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}"
         yield server
 
 
@@ -96,34 +127,39 @@ def service(
         "A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}",
         # h2load sends one and the same message, which the service would take for one and the same task.
         "A2A_DEDUPE_TTL": "0",
+        # What still runs at the end is not waited for.
+        "A2A_DRAIN_GRACE": "0",
         **({"A2A_REDIS_URL": redis_url} if redis_url else {}),
         **environment,
     }
     with running(["-m", "a2a_grpc.command", "serve", agent], cpu, settings) as server:
         server.grpc, server.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}"
-        ready(server.http)
+        until(lambda: _ready(server), "the service is ready")
         yield server
 
 
-def ready(url: str, timeout: float = 30.0) -> float:
-    """Wait until `/readyz` says so; the seconds that took. Raises: TimeoutError."""
+def until(condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+    """Wait for `condition`. Raises: TimeoutError that says `what` did not come true."""
     begun = time.perf_counter()
-    while time.perf_counter() - begun < timeout:
-        try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=1):  # noqa: S310
-                return time.perf_counter() - begun
-        except OSError:
-            time.sleep(0.01)
-    raise TimeoutError(f"{url} did not get ready in {timeout} s")
+    while not condition():
+        if time.perf_counter() - begun > timeout:
+            raise TimeoutError(f"not after {timeout:g} s: {what}")
+        time.sleep(0.01)
 
 
-def _listening(port: int, timeout: float = 15.0) -> None:
-    begun = time.perf_counter()
-    while time.perf_counter() - begun < timeout:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise TimeoutError(f"nobody listens on port {port}")
+def _ready(server: Server) -> bool:
+    if server.process.poll() is not None:
+        raise RuntimeError("the service has ended")
+    try:
+        with urllib.request.urlopen(f"{server.http}/readyz", timeout=1):  # noqa: S310
+            return True
+    except OSError:
+        return False
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True

@@ -1,28 +1,37 @@
-"""`python -m bench.recovery`: how long the turns of a lost replica wait, and what it costs to be noticed when lost.
+"""How long the turns of a lost replica wait, and what it costs to be noticed when lost.
 
 Three replicas with the default lease share a store. A turn begins on one of them, which is killed (SIGKILL) or stopped
 (SIGSTOP); the time until the agent's function runs again elsewhere is taken from the signal on, by the clock that all
 processes of the machine share.
 """
 
-import argparse
 import asyncio
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from statistics import median
 
 import grpc.aio
 import redis
 
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from bench.calls import VERSION, message
 from bench.processes import LOAD_CPU, SERVER_CPU, Server, service, store
-from bench.throughput import message
+from bench.subject import Budget, Effort, Subject, table
 
-_VERSION = (("a2a-version", "1.0"),)
 _IDLE = 10.0
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Both figures."""
+
+    seconds: dict[str, list[float]]
+    """From the signal of that name until the turn runs again, sorted."""
+    heartbeat: dict[int, float]
+    """Store commands a second, by the number of turns that run."""
 
 
 def recoveries(number: signal.Signals, rounds: int) -> list[float]:
@@ -35,11 +44,10 @@ async def _recovery(url: str, number: signal.Signals) -> float:
     with ExitStack() as stack:
         lost, *_, other = (stack.enter_context(service(url, cpu)) for cpu in (SERVER_CPU, LOAD_CPU, LOAD_CPU))
         async with grpc.aio.insecure_channel(lost.grpc) as one, grpc.aio.insecure_channel(other.grpc) as two:
-            request = message("began")
-            request.configuration.return_immediately = True
-            sent = await a2a_pb2_grpc.A2AServiceStub(one).SendMessage(request, metadata=_VERSION)
+            request = message("began", at_once=True)
+            sent = await a2a_pb2_grpc.A2AServiceStub(one).SendMessage(request, metadata=VERSION)
             stream = a2a_pb2_grpc.A2AServiceStub(two).SubscribeToTask(
-                a2a_pb2.SubscribeToTaskRequest(id=sent.task.id), metadata=_VERSION
+                a2a_pb2.SubscribeToTaskRequest(id=sent.task.id), metadata=VERSION
             )
             # So that the signal does not always come at the same point between two beats.
             await asyncio.sleep(1 + time.time_ns() % 1_000_000 / 1e6)
@@ -59,21 +67,20 @@ def _signal(server: Server, number: signal.Signals) -> None:
         server.process.send_signal(number)
 
 
-def heartbeat(turns: int) -> float:
-    """Store commands a second of one replica that runs `turns` idle turns and is not called."""
+def heartbeat(turns: int, seconds: float) -> float:
+    """Store commands a second of one replica that runs `turns` idle turns and is not called for so many seconds."""
     with store() as url, service(url) as server, _connected(url) as client:
         asyncio.run(_begin(server.grpc, turns))
         before, begun = _calls(client), time.perf_counter()
-        time.sleep(_IDLE)
+        time.sleep(seconds)
         return (_calls(client) - before - 1) / (time.perf_counter() - begun)
 
 
 async def _begin(address: str, turns: int) -> None:
     async with grpc.aio.insecure_channel(address) as channel:
         for _ in range(turns):
-            request = message("idle")
-            request.configuration.return_immediately = True
-            await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(request, metadata=_VERSION)
+            request = message("idle", at_once=True)
+            await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(request, metadata=VERSION)
 
 
 @contextmanager
@@ -90,22 +97,36 @@ def _calls(client: redis.Redis) -> int:
     return int(client.info("stats")["total_commands_processed"])
 
 
-def main() -> int:
-    """Measure and print the tables in Markdown. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
-    rounds = parser.parse_args().rounds
-    sys.stdout.write("| lost by | rounds | p50 s | max s | goal |\n|---|---|---|---|---|\n")
-    for number in (signal.SIGKILL, signal.SIGSTOP):
-        taken = recoveries(number, rounds)
-        sys.stdout.write(f"| {number.name} | {rounds} | {median(taken):.2f} | {taken[-1]:.2f} | ≤ 6 |\n")
-        sys.stdout.flush()
-    sys.stdout.write("\n| turns that run | store commands a second |\n|---|---|\n")
-    for turns in (0, 10, 100):
-        sys.stdout.write(f"| {turns} | {heartbeat(turns):.1f} |\n")
-        sys.stdout.flush()
-    return 0
+def measure(effort: Effort) -> Recovery:
+    """As many kills as four times the rounds of a full run, and what the beat costs."""
+    rounds = max(1, round(4 * effort.rounds * effort.scale))
+    lost = {number.name: recoveries(number, rounds) for number in (signal.SIGKILL, signal.SIGSTOP)}
+    return Recovery(lost, {turns: heartbeat(turns, effort.scale * _IDLE) for turns in (0, 10, 100)})
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def tables(result: Recovery) -> str:
+    """Times of the turns, and commands by turns."""
+    return (
+        "Three replicas with the default lease of 4 s; from the signal until the agent's function runs again.\n\n"
+        + table(
+            ("lost by", "rounds", "p50 s", "max s"),
+            [(name, len(taken), median(taken), max(taken)) for name, taken in result.seconds.items()],
+        )
+        + "\n\n"
+        + table(
+            (
+                "turns that run",
+                "store commands a second of one replica that is not called, those inside scripts included",
+            ),
+            list(result.heartbeat.items()),
+        )
+    )
+
+
+def budgets(result: Recovery) -> list[Budget]:
+    """The slowest turn."""
+    work = "killed replica: its turns run again elsewhere"
+    return [Budget(work, "–", max(result.seconds[signal.SIGKILL.name]), 6, at_most=True, unit=" s")]
+
+
+SUBJECT = Subject("recovery", "Lost replicas", Recovery, measure, tables, budgets)

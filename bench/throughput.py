@@ -1,101 +1,188 @@
-"""Calls per second against the floor of the same libraries doing nothing, in one run, round by round."""
+"""Calls a second and how long each takes: the service, the floor of the same libraries, and the official SDK."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import grpc
 
-from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.pb import a2a_pb2
 from bench.agent import CHUNKS
+from bench.calls import VERSION, as_json, blocking_stub, message
 from bench.load import Load, grpc_load, http_load
-from bench.processes import LOAD_CPU, Server, floor, service, store
+from bench.postgresql import postgresql
+from bench.processes import Server, floor, peer, service, store
+from bench.rounds import interleaved, percentile
+from bench.subject import Budget, Effort, Subject, table
 
-_VERSION = (("a2a-version", "1.0"),)
+SEND, STREAM, GET, HTTP = (
+    "blocking SendMessage over gRPC",
+    f"SendStreamingMessage, {CHUNKS} chunks",
+    "GetTask over gRPC",
+    "blocking SendMessage over HTTP+JSON",
+)
+OURS, FLOOR, IN_MEMORY, ON_POSTGRESQL = "a2a-grpc", "the floor", "a2a-sdk in memory", "a2a-sdk on PostgreSQL"
+_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table."""
+class Side:
+    """One server at one kind of work: medians of the rounds."""
 
-    work: str
-    floor: float
-    ours: float
-    """Requests a second."""
-    floor_cpu: float
-    ours_cpu: float
-    """Microseconds of processor time a request."""
-    goal: float
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.floor
+    name: str
+    per_second: float
+    cpu: float
+    """Microseconds of the server's processor time a call."""
+    p50: float
+    p90: float
+    p99: float
+    """Milliseconds, over all calls of all rounds."""
 
 
-def message(text: str) -> a2a_pb2.SendMessageRequest:
-    """A request with one text part."""
-    return a2a_pb2.SendMessageRequest(
-        message=a2a_pb2.Message(message_id="bench", role=a2a_pb2.ROLE_USER, parts=[a2a_pb2.Part(text=text)])
-    )
+@dataclass(frozen=True)
+class Work:
+    """One kind of work, done by all."""
+
+    name: str
+    sides: list[Side]
+
+    def side(self, name: str) -> Side | None:
+        """The side of that name; None where it was not there."""
+        return next((side for side in self.sides if side.name == name), None)
 
 
-def measure(rounds: int, requests: int) -> list[Row]:
-    """Every row of the throughput table; medians of `rounds`."""
-    with store() as url, floor("grpc") as empty, floor("http") as starlette, service(url) as ours:
-        task_id = _check(ours)
-        work, get = message("work"), a2a_pb2.GetTaskRequest(id=task_id)
-        chunks = message(f"chunks {CHUNKS}")
-        body = {"message": {"messageId": "bench", "role": "ROLE_USER", "parts": [{"text": "work"}]}}
+@dataclass(frozen=True)
+class Throughput:
+    """Everything in one run."""
 
-        def over_grpc(method: str, request: a2a_pb2.SendMessageRequest | a2a_pb2.GetTaskRequest) -> _Run:
-            return lambda server, count: grpc_load(server.grpc, method, request, count, cpu=LOAD_CPU)
-
-        def over_http(server: Server, count: int) -> Load:
-            return http_load(f"{server.http}/message:send", body, count, cpu=LOAD_CPU)
-
-        return [
-            _row("blocking SendMessage over gRPC", over_grpc("SendMessage", work), empty, ours, rounds, requests, 0.5),
-            _row(
-                f"SendStreamingMessage, {CHUNKS} chunks",
-                over_grpc("SendStreamingMessage", chunks),
-                empty,
-                ours,
-                rounds,
-                requests // 5,
-                0.5,
-            ),
-            _row("GetTask over gRPC", over_grpc("GetTask", get), empty, ours, rounds, requests, 0.7),
-            _row("blocking SendMessage over HTTP+JSON", over_http, starlette, ours, rounds, requests, 0.25),
-        ]
+    rounds: int
+    works: list[Work]
 
 
-_Run = Callable[[Server, int], Load]
+def measure(effort: Effort) -> Throughput:
+    """Every kind of work on every side."""
+    with ExitStack() as stack:
+        url = stack.enter_context(store())
+        database = stack.enter_context(postgresql())
+        servers = {
+            FLOOR: stack.enter_context(floor("grpc")),
+            OURS: stack.enter_context(service(url)),
+            IN_MEMORY: stack.enter_context(peer()),
+        }
+        if database is not None:
+            servers[ON_POSTGRESQL] = stack.enter_context(peer(database))
+        over_http = {**servers, FLOOR: stack.enter_context(floor("http"))}
+        tasks = {name: "t" if name == FLOOR else _done(server) for name, server in servers.items()}
+
+        def over_grpc(method: str, request: a2a_pb2.SendMessageRequest) -> dict[str, _Run]:
+            return {name: partial(grpc_load, server.grpc, method, request) for name, server in servers.items()}
+
+        get: dict[str, _Run] = {
+            name: partial(grpc_load, server.grpc, "GetTask", a2a_pb2.GetTaskRequest(id=tasks[name]))
+            for name, server in servers.items()
+        }
+        post: dict[str, _Run] = {
+            name: partial(http_load, f"{server.http}/message:send", as_json("work"))
+            for name, server in over_http.items()
+        }
+        return Throughput(
+            effort.rounds,
+            [
+                _work(SEND, over_grpc("SendMessage", message("work")), servers, effort),
+                _work(STREAM, over_grpc("SendStreamingMessage", message(f"chunks {CHUNKS}")), servers, effort),
+                _work(GET, get, servers, effort),
+                _work(HTTP, post, over_http, effort),
+            ],
+        )
 
 
-def _row(work: str, run: _Run, empty: Server, ours: Server, rounds: int, requests: int, goal: float) -> Row:
-    run(empty, requests // 10)
-    run(ours, requests // 10)
-    measured = []
-    for _ in range(rounds):
-        per_second = []
-        cpu = []
-        for server in (empty, ours):
-            before = server.cpu_seconds
-            per_second.append(run(server, requests).per_second)
-            cpu.append(1e6 * (server.cpu_seconds - before) / requests)
-        measured.append((*per_second, *cpu))
-    floor_rate, our_rate, floor_cpu, our_cpu = (median(column) for column in zip(*measured, strict=True))
-    return Row(work, floor_rate, our_rate, floor_cpu, our_cpu, goal)
+_Run = Callable[[int], Load]
 
 
-def _check(server: Server) -> str:
-    """See that the service does the work before its speed is measured; the id of a completed task."""
+def _work(name: str, runs: dict[str, _Run], servers: dict[str, Server], effort: Effort) -> Work:
+    counts, least = {}, {}
+    for side, run in runs.items():
+        # Warms up, and tells how many calls a round takes and how large an answer is.
+        first = run(effort.many(500))
+        counts[side] = max(20, round(first.per_second * _SECONDS * effort.scale))
+        least[side] = 0.9 * first.answered / effort.many(500)
+
+    def measured(side: str) -> tuple[Load, float]:
+        count, before = counts[side], servers[side].cpu_seconds
+        load = runs[side](count)
+        if load.answered < count * least[side]:
+            raise RuntimeError(f"{name} of {side}: {count} answers have {load.answered} bytes, some were errors")
+        return load, 1e6 * (servers[side].cpu_seconds - before) / count
+
+    taken = interleaved(effort.rounds, {side: partial(measured, side) for side in runs})
+    sides = []
+    for side, samples in taken.items():
+        times = [one for load, _ in samples for one in load.milliseconds]
+        sides.append(
+            Side(
+                side,
+                median(load.per_second for load, _ in samples),
+                median(cpu for _, cpu in samples),
+                *(percentile(times, share) for share in (0.5, 0.9, 0.99)),
+            )
+        )
+    return Work(name, sides)
+
+
+def _done(server: Server) -> str:
+    """See that a server does the work before its speed is measured; the id of a completed task."""
     with grpc.insecure_channel(server.grpc) as channel:
-        stub = a2a_pb2_grpc.A2AServiceStub(channel)  # type: ignore[arg-type]
-        task = stub.SendMessage(message("work"), metadata=_VERSION).task  # type: ignore[attr-defined]
-        events = list(stub.SendStreamingMessage(message(f"chunks {CHUNKS}"), metadata=_VERSION))  # type: ignore[call-overload]
+        stub = blocking_stub(channel)
+        task: a2a_pb2.Task = stub.SendMessage(message("work"), metadata=VERSION).task
+        events = list(stub.SendStreamingMessage(message(f"chunks {CHUNKS}"), metadata=VERSION))
     if task.status.state != a2a_pb2.TASK_STATE_COMPLETED or len(task.artifacts) != 1:
         raise RuntimeError(f"SendMessage does not work: {task}")
     if len(events) != CHUNKS + 2:
         raise RuntimeError(f"SendStreamingMessage gave {len(events)} events")
-    return str(task.id)
+    return task.id
+
+
+def tables(result: Throughput) -> str:
+    """A line for each side of each kind of work."""
+    rows = []
+    for work in result.works:
+        ours = work.side(OURS)
+        assert ours is not None
+        rows += [
+            (work.name, side.name, f"{side.per_second:.0f}", f"**{ours.per_second / side.per_second:.2f}**",
+             f"{side.cpu:.0f}", side.p50, side.p90, side.p99)
+            for side in work.sides
+        ]  # fmt: skip
+    columns = ("work", "side", "calls/s", "a2a-grpc against it", "CPU µs a call", "p50 ms", "p90 ms", "p99 ms")
+    return f"Medians of {result.rounds} rounds; the percentiles are of all calls, with 32 in flight.\n\n" + table(
+        columns, rows
+    )
+
+
+_GOALS = (
+    (SEND, FLOOR, "an empty grpc.aio handler", 0.5),
+    (SEND, IN_MEMORY, IN_MEMORY, 4),
+    (SEND, ON_POSTGRESQL, ON_POSTGRESQL, 25),
+    (STREAM, FLOOR, "an empty grpc.aio stream", 0.5),
+    (GET, FLOOR, "an empty grpc.aio handler", 0.7),
+    (HTTP, FLOOR, "bare Starlette", 0.25),
+    (HTTP, IN_MEMORY, IN_MEMORY, 5),
+)
+
+
+def budgets(result: Throughput) -> list[Budget]:
+    """Ratios of calls a second."""
+    works = {work.name: work for work in result.works}
+    found = []
+    for name, against, words, goal in _GOALS:
+        ours, other = works[name].side(OURS), works[name].side(against)
+        if ours and other:
+            found.append(Budget(name, words, ours.per_second / other.per_second, goal, unit="×"))
+    return found
+
+
+SUBJECT = Subject(
+    "throughput", "Calls a second, against the floor and against a2a-sdk", Throughput, measure, tables, budgets
+)

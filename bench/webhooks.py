@@ -22,8 +22,8 @@ import grpc.aio
 
 from a2a_grpc.client.webhooks import parse
 from a2a_grpc.pb import a2a_pb2_grpc
+from bench.calls import message
 from bench.processes import LOAD_CPU, SERVER_CPU, service, store
-from bench.throughput import message
 from tests.support.waiting import wait_until
 
 _VERSION = (("a2a-version", "1.0"),)
