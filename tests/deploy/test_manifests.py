@@ -1,13 +1,12 @@
-"""The Kubernetes manifests against the schemas of real clusters, and against each other."""
+"""The Kubernetes manifests as they are committed: against the schemas of real clusters, and against each other.
 
-import re
-import shutil
-import subprocess
+That they are what the chart renders, and what kustomize makes of them, is shown by test_kustomize.py.
+"""
+
 import tomllib
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
@@ -15,13 +14,10 @@ from a2a_grpc.server.bindings.grpc.health import LIVENESS
 from a2a_grpc.server.bindings.grpc.server import A2A_SERVICE
 from a2a_grpc.server.settings import Settings, load
 from a2a_grpc.server.settings.source import all_settings
+from tests.deploy.checking import RELEASES, check
 
 ROOT = Path(__file__).parents[2]
-KUBERNETES = ROOT / "deploy" / "kubernetes"
-
-# The oldest release that runs the manifests as they are (it made the gRPC probes final), one between, the newest that
-# the schemas know.
-RELEASES = ("1.27", "1.33", "1.37")
+BASE = ROOT / "deploy" / "kubernetes" / "base"
 
 Manifest = dict[str, Any]
 
@@ -30,8 +26,8 @@ def read(path: Path) -> list[Manifest]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
-KUSTOMIZATION = read(KUBERNETES / "kustomization.yaml")[0]
-MANIFESTS = [manifest for name in KUSTOMIZATION["resources"] for manifest in read(KUBERNETES / name)]
+KUSTOMIZATION = read(BASE / "kustomization.yaml")[0]
+MANIFESTS = [manifest for name in KUSTOMIZATION["resources"] for manifest in read(BASE / name)]
 
 
 def one(kind: str, name: str = "a2a-grpc", among: list[Manifest] = MANIFESTS) -> Manifest:
@@ -48,62 +44,14 @@ def named(manifest: Manifest) -> str:
 
 
 def test_every_manifest_belongs_to_the_kustomization() -> None:
-    files = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+    files = {path.name for path in BASE.glob("*.yaml")} - {"kustomization.yaml"}
     assert files == set(KUSTOMIZATION["resources"])
 
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=named)
 def test_schema(manifest: Manifest, release: str) -> None:
-    kubernetes_validate.validate(manifest, release, strict=True)
-
-
-def kustomize(folder: Path) -> list[Manifest]:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed")
-    built = subprocess.run([kubectl, "kustomize", str(folder)], check=True, capture_output=True, text=True).stdout
-    manifests = list(yaml.safe_load_all(built))
-    for manifest in manifests:
-        kubernetes_validate.validate(manifest, RELEASES[-1], strict=True)
-    return manifests
-
-
-def test_what_kustomize_makes_of_them() -> None:
-    manifests = kustomize(KUBERNETES)
-    assert len(manifests) == len(MANIFESTS) + 1
-
-    [settings] = [m for m in manifests if m["kind"] == "ConfigMap"]
-    container = one("Deployment", among=manifests)["spec"]["template"]["spec"]["containers"][0]
-    assert container["envFrom"] == [{"configMapRef": {"name": settings["metadata"]["name"]}}]
-    assert settings["metadata"]["name"].startswith("a2a-grpc-"), "without the hash a changed setting rolls nothing"
-
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert container["image"] == f"a2a-grpc:{version}"
-
-
-def test_the_kustomization_of_the_documentation(tmp_path: Path) -> None:
-    """docs/DEPLOY.md tells operators to lay their own over ours; laid out as it says, it does what it says."""
-    [documented] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "DEPLOY.md").read_text(), re.DOTALL)
-    shutil.copytree(KUBERNETES, tmp_path / "a2a-grpc" / "deploy" / "kubernetes")
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "kustomization.yaml").write_text(documented)
-
-    manifests = kustomize(tmp_path / "agents")
-    assert {m["metadata"]["namespace"] for m in manifests} == {"agents"}
-    deployment = one("Deployment", among=manifests)["spec"]
-    assert deployment["replicas"] == 3
-    assert deployment["template"]["spec"]["containers"][0]["image"] == "registry.example.com/my-agent:1.0.0"
-    [settings] = [m for m in manifests if m["kind"] == "ConfigMap"]
-    assert settings["data"] == {
-        "A2A_LOG_FORMAT": "json",
-        "A2A_PUBLIC_GRPC_ADDR": "agent.example.com:443",
-        "A2A_PUBLIC_HTTP_URL": "https://agent.example.com",
-        "A2A_DRAIN_DELAY": "5",
-        "A2A_GRPC_MAX_CONNECTION_AGE": "300",
-        "A2A_TLS_TERMINATED": "true",
-    }
-    load(settings["data"])
+    check(manifest, (release,))
 
 
 def test_every_selector_finds_the_pods() -> None:
@@ -114,7 +62,8 @@ def test_every_selector_finds_the_pods() -> None:
         *(m["spec"]["selector"] for m in MANIFESTS if m["kind"] == "Service"),
         *(spread["labelSelector"]["matchLabels"] for spread in POD["topologySpreadConstraints"]),
     ]
-    assert len(selectors) == 6
+    selectors.append(one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"])
+    assert len(selectors) == 7
     for selector in selectors:
         assert selector
         assert selector.items() <= labels.items()
@@ -199,7 +148,7 @@ def test_probes_ask_for_what_the_server_serves() -> None:
 
 def environment() -> dict[str, str]:
     """What a pod gets, with secrets as docs/DEPLOY.md makes them."""
-    lines = (KUBERNETES / "settings.env").read_text().splitlines()
+    lines = (BASE / "settings.env").read_text().splitlines()
     given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     return given | {"A2A_REDIS_URL": "redis://:secret@redis:6379/0", "A2A_API_KEYS": f"caller:{'0' * 64}"}
 
@@ -212,9 +161,11 @@ def test_settings_are_known_and_leave_nothing_to_complain_about() -> None:
 
 def test_ports_are_those_that_the_server_listens_on() -> None:
     settings = load(environment())
+    assert settings.metrics.addr is not None
     assert {port["name"]: port["containerPort"] for port in CONTAINER["ports"]} == {
         "grpc": settings.grpc.addr.port,
         "http": settings.http.addr.port,
+        "metrics": settings.metrics.addr.port,
     }
 
 
@@ -224,3 +175,32 @@ def test_the_card_names_the_services() -> None:
     grpc, http = one("Service"), one("Service", "a2a-grpc-http")
     assert settings.public_grpc_addr == f"{grpc['metadata']['name']}:{grpc['spec']['ports'][0]['port']}"
     assert settings.public_http_url == f"http://{http['metadata']['name']}:{http['spec']['ports'][0]['port']}"
+
+
+def test_only_what_a_pod_serves_can_be_connected_to() -> None:
+    """The metrics ask for no credentials: they are for the monitoring alone. Nothing else of a pod can be reached."""
+    policy = one("NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    assert policy["ingress"] == [
+        {"ports": [{"port": 50051, "protocol": "TCP"}]},
+        {"ports": [{"port": 8080, "protocol": "TCP"}]},
+        {"ports": [{"port": 9464, "protocol": "TCP"}], "from": monitoring},
+    ]
+
+
+def test_pods_reach_names_the_store_and_the_public_internet() -> None:
+    policy = one("NetworkPolicy")["spec"]
+    names, store, https = policy["egress"]
+    assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    assert store == {"ports": [{"port": 6379, "protocol": "TCP"}]}
+    assert https["ports"] == [{"port": 443, "protocol": "TCP"}]
+    blocks = {to["ipBlock"]["cidr"]: to["ipBlock"]["except"] for to in https["to"]}
+    assert blocks.keys() == {"0.0.0.0/0", "::/0"}
+    # The cluster's own, and where clouds keep the credentials of their machines.
+    assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"} <= set(blocks["0.0.0.0/0"])
+
+
+def test_version_is_that_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert CONTAINER["image"] == f"a2a-grpc:{version}"

