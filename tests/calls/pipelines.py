@@ -15,6 +15,7 @@ from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.pipeline import Pipeline
+from a2a_grpc.server.calls.tracing import Tracing
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.hosting.attempts import Attempts
@@ -62,6 +63,7 @@ def pipeline(
         operations(unary, stream),
         (
             steps.RequestId(),
+            Tracing(),
             steps.AccessLog(),
             steps.Audit(),
             steps.Errors(),

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from a2a_grpc.server.calls import pipeline, steps
+from a2a_grpc.server.calls import pipeline, steps, tracing
 from a2a_grpc.server.calls.pipeline import CHAIN, Pipeline
 from tests.calls.pipelines import operations
 
@@ -20,15 +20,18 @@ def test_the_order_is_this() -> None:
     # The log sees every outcome as the caller does, and nothing that tells something about the request comes before the
     # caller is known (3.6.2, 13.1).
     assert [step.name for step in CHAIN] == [
-        "request-id", "access-log", "audit", "errors", "deadline", "version", "tenant", "authentication", "limits",
-        "extensions", "capabilities", "validation",
+        "request-id", "tracing", "access-log", "audit", "errors", "deadline", "version", "tenant", "authentication",
+        "limits", "extensions", "capabilities", "validation",
     ]  # fmt: skip
 
 
 def test_no_step_is_left_out() -> None:
-    written = {found for _, found in inspect.getmembers(steps, inspect.isclass) if issubclass(found, steps.Step)} - {
-        steps.Step
-    }
+    written = {
+        found
+        for module in (steps, tracing)
+        for _, found in inspect.getmembers(module, inspect.isclass)
+        if issubclass(found, steps.Step)
+    } - {steps.Step}
     assert set(CHAIN) == written
     assert all(step.__doc__ for step in CHAIN)
 

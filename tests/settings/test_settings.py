@@ -54,6 +54,9 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert (settings.drain.delay, settings.drain.grace, settings.drain.timeout) == (0, 15, 28)
     assert settings.admin.addr is None
     assert (str(settings.metrics.addr), settings.metrics.asked_for) == ("0.0.0.0:9464", False)
+    assert settings.otlp.endpoint is None
+    assert (settings.otlp.by_parent, settings.otlp.ratio, settings.otlp.metric_interval) == (True, 0.05, 60_000)
+    assert settings.otlp.attributes == {"service.name": "a2a-grpc"}
     assert (settings.limits.max_message_bytes, settings.limits.max_nesting, settings.limits.max_id_length) == (
         4194304,
         32,
@@ -115,6 +118,14 @@ GIVEN = {
     "A2A_DRAIN_TIMEOUT": "20",
     "A2A_ADMIN_ADDR": "127.0.0.1:6003",
     "A2A_METRICS_ADDR": "127.0.0.1:6004",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example.com:4317",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+    "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%2Cb",
+    "OTEL_SERVICE_NAME": "searcher",
+    "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=staging,team=a%2Cb",
+    "OTEL_TRACES_SAMPLER": "traceidratio",
+    "OTEL_TRACES_SAMPLER_ARG": "0.5",
+    "OTEL_METRIC_EXPORT_INTERVAL": "10000",
     "A2A_MAX_MESSAGE_BYTES": "1048576",
     "A2A_MAX_NESTING": "16",
     "A2A_MAX_ID_LENGTH": "128",
@@ -199,6 +210,7 @@ def test_every_variable_reaches_its_own_field() -> None:
         "A2A_API_KEYS": "alice:***",
         "A2A_ENCRYPTION_KEYS": "***",
         "A2A_REGISTER_HEADER": "x-api-key: ***",
+        "OTEL_EXPORTER_OTLP_HEADERS": "api-key=***",
         "A2A_JWT_JWKS_FILE": "(none)",
     }
     assert {found.name for found in rows if found.source == "default"} == {"A2A_JWT_JWKS_FILE"}
@@ -213,6 +225,12 @@ def test_values_have_their_types() -> None:
     assert settings.http.cors_origins.values == ("https://a.example.com", "http://localhost:3000")
     assert settings.store.redis_url is not None
     assert settings.store.redis_url.value == "rediss://store.example.com:6380/2"
+    assert settings.otlp.headers.pairs == (("api-key", "a,b"),)
+    assert settings.otlp.attributes == {
+        "deployment.environment.name": "staging",
+        "team": "a,b",
+        "service.name": "searcher",
+    }
 
 
 def test_nothing_can_be_changed_afterwards() -> None:
@@ -307,6 +325,24 @@ def test_nothing_can_be_changed_afterwards() -> None:
             "A2A_API_KEY_HEADER",
             "key-bin",
             "A2A_API_KEY_HEADER is 'key-bin', but gRPC keeps names that begin with grpc- or end with -bin for itself.",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http/protobuf",
+            "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/protobuf', but it must be grpc.",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "secret",
+            (
+                "OTEL_EXPORTER_OTLP_HEADERS is ***, but entry 1 must be NAME=VALUE, with %2C for a comma: "
+                "for example api-key=…."
+            ),
+        ),
+        (
+            "OTEL_TRACES_SAMPLER_ARG",
+            "5",
+            "OTEL_TRACES_SAMPLER_ARG is '5', but it must be a number, at least 0 and at most 1.",
         ),
         (
             "A2A_REPLICA",
@@ -664,3 +700,19 @@ def test_optional_certificates_over_grpc_are_told() -> None:
         settings = load({**optional, "A2A_TLS_GRPC_CLIENT_CERT": choice})
         assert not any("is optional" in warning for warning in settings.warnings)
         assert settings.tls.grpc_requires == (choice == "required")
+
+
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        ("always_on", (False, 1.0)),
+        ("always_off", (False, 0.0)),
+        ("traceidratio", (False, 0.25)),
+        ("parentbased_always_on", (True, 1.0)),
+        ("parentbased_always_off", (True, 0.0)),
+        ("parentbased_traceidratio", (True, 0.25)),
+    ],
+)
+def test_samplers_mean_what_opentelemetry_says(sampler: str, expected: tuple[bool, float]) -> None:
+    otlp = load({"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": "0.25"}).otlp
+    assert (otlp.by_parent, otlp.ratio) == expected

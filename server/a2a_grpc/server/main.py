@@ -29,6 +29,7 @@ from a2a_grpc.server.compose.listeners import (
 from a2a_grpc.server.compose.metrics import measure
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
+from a2a_grpc.server.compose.tracing import trace
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
@@ -302,6 +303,7 @@ async def _serve(settings: Settings, hosts: Hosts, life: _Life, registry_url: st
             webhook_patience=2 * settings.push.give_up if settings.push.enabled else 0,
         )
         stack.push_async_callback(store.close)
+        trace(settings, stack, store.replica)
         tail = LogTail(
             store.nodes,
             store,
@@ -391,6 +393,7 @@ async def _gateway(settings: Settings, target: str, authorities: bytes | None, l
     # The card and the credentials are the upstream's business.
     _warn(settings.unknown, life)
     async with AsyncExitStack() as stack:
+        trace(settings, stack, settings.process.replica)
         readiness = Readiness()
         upstream = Upstream(target, readiness, authorities)
         stack.push_async_callback(upstream.close)

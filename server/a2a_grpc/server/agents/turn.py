@@ -12,6 +12,7 @@ from a2a_grpc.server.agents.schemas import ArtifactChecks
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
+from a2a_grpc.server.telemetry.tracing import TRACES
 from a2a_grpc.wire import protojson
 
 # The setting is for what callers send. What stock parsers can read bounds it in any case, and nothing else has to.
@@ -155,6 +156,14 @@ class Turn:
     def task(self) -> a2a_pb2.Task | None:
         """A copy of the task as it was when this turn began, `message` included; None where there was none yet."""
         return None if self._current is None else self._current()
+
+    @property
+    def tracer(self) -> Any:
+        """An `opentelemetry.trace.Tracer`, whose spans become part of the trace of this turn.
+
+        Its span is current while the function runs. Where nothing is traced, spans go nowhere.
+        """
+        return TRACES.tracer
 
     @property
     def metadata(self) -> dict[str, Any]:

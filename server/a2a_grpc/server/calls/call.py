@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.auth.principal import Principal
+from a2a_grpc.server.telemetry.tracing import Span
 
 _NO_CREDENTIALS = Credentials()
 
@@ -33,6 +34,9 @@ class Call:
 
     admitted: tuple[Gate, Principal] | None = None
     """Who calls, by which gate, where that was asked before the request was read."""
+
+    span: Span | None = None
+    """What of a trace the call is. Set by the step `Tracing`."""
 
     response_parameters: dict[str, str] = field(default_factory=dict)
     """What the pipeline wants to send as headers or metadata, names in lower case. Complete before the first event."""

@@ -10,6 +10,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.current import Current
+from a2a_grpc.server.calls.tracing import Tracing
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.store.records import Scope
@@ -22,6 +23,7 @@ T = TypeVar("T")
 # The order in which a call meets the steps, outermost first. Each class says what must come before it.
 CHAIN: tuple[type[steps.Step], ...] = (
     steps.RequestId,
+    Tracing,
     steps.AccessLog,
     steps.Audit,
     steps.Errors,
@@ -54,9 +56,10 @@ class Pipeline:
         if tuple(type(step) for step in chain) != order:
             raise ValueError("the steps are not those of CHAIN in its order")
         self._operations = operations
-        self._chain = tuple(chain)
+        self._chain = tuple(step for step in chain if not step.idle)
         # Most steps have nothing to do on the way out; asking each of them would cost more than what they do.
-        self._admission = self._chain[: order.index(steps.Authentication) + 1] if steps.Authentication in order else ()
+        last = next((at for at, step in enumerate(self._chain) if isinstance(step, steps.Authentication)), -1)
+        self._admission = self._chain[: last + 1]
         self._leaving = [step for step in self._chain if type(step).leave is not steps.Step.leave]
 
     async def admit(self, call: Call, tenant: str | None) -> None:

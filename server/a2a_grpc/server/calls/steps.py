@@ -75,6 +75,11 @@ class Step:
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def idle(self) -> bool:
+        """It would do nothing for any call, and is left out."""
+        return False
+
     async def enter(self, current: Current) -> None:
         """Look at the call and note what later steps need. Raises: A2AError to refuse it."""
 

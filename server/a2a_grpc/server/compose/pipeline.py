@@ -2,6 +2,7 @@
 
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.pipeline import Pipeline
+from a2a_grpc.server.calls.tracing import Tracing
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.compose.push import destinations
 from a2a_grpc.server.hosting.attempts import Attempts
@@ -20,6 +21,7 @@ def compose_pipeline(
         operations,
         (
             steps.RequestId(),
+            Tracing(),
             steps.AccessLog(),
             steps.Audit(),
             steps.Errors(),

@@ -12,8 +12,10 @@ from a2a_grpc.server.bindings.upstream.probing import ask_health
 from a2a_grpc.server.bindings.upstream.registry import registry_caller
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.pipeline import Pipeline
+from a2a_grpc.server.calls.tracing import Tracing
 from a2a_grpc.server.calls.validation import Validator
 from a2a_grpc.server.compose.hosts import limits_of
+from a2a_grpc.server.compose.tracing import trace
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.hosting.attempts import Attempts
@@ -75,12 +77,14 @@ def compose_registry(settings: Settings, store_url: str, stack: AsyncExitStack, 
     terms = Terms(max_card_bytes=registry.max_card_bytes, per_owner=registry.max_per_owner, open=gate.open)
     validator = Validator(max_nesting=settings.limits.max_nesting, max_id_length=settings.limits.max_id_length)
     replica = f"{settings.process.replica}-{ids.new_id()[:8]}"
+    trace(settings, stack, replica)
     quotas = Quotas(OneShard(replica, nodes.calls))
     limits = RegistryLimits(limits_of(settings))
     pipeline = Pipeline(
         RegistryOperations(registrations, fetcher(), destinations, keys, terms),
         (
             steps.RequestId(),
+            Tracing(_SERVICE.full_name),
             steps.AccessLog(_SERVICE.full_name),
             steps.Audit(),
             steps.Errors(),

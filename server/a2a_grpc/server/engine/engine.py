@@ -17,6 +17,7 @@ from a2a_grpc.server.core.events import Fold, message_added, milliseconds, set_t
 from a2a_grpc.server.engine.invoke import End, invoke
 from a2a_grpc.server.engine.lease import Lease
 from a2a_grpc.server.engine.run import Limits, Run, lookup
+from a2a_grpc.server.engine.tracing import Place, publishing
 from a2a_grpc.server.engine.trial import Trial
 from a2a_grpc.server.engine.writer import Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
@@ -216,6 +217,7 @@ class Engine:
                     "Send the message without a task id to start a new task in the same context."
                 )
             resumed = status_changed(stored.task_id, stored.context, states.WORKING, now_ms())
+            span = publishing(stored.task_id)
             claim = self._reserve(stored.task_id)
             try:
                 placed = await self._store.follow_up(
@@ -226,6 +228,8 @@ class Engine:
             finally:
                 self._unreserve(stored.task_id, claim)
             if placed.outcome is not Outcome.STATE:
+                if span is not None and placed.outcome is Outcome.STARTED:
+                    span.end()
                 return self._accepted(placed, intake)
             current = await self._store.read(stored.task_id)
             if current is None:
@@ -241,6 +245,7 @@ class Engine:
 
     async def _create(self, intake: Intake) -> Accepted:
         entry = self._new_task(intake)
+        span = publishing(entry.task.id)
         claim = self._reserve(entry.task.id)
         try:
             limit = self._limits.attempts(intake.skill)
@@ -248,6 +253,8 @@ class Engine:
                 entry, intake.scope, intake.origin, intake.dedupe, claim=claim, limit=limit, webhook=intake.webhook
             )
             accepted = self._accepted(placed, intake)
+            if span is not None and placed.outcome is Outcome.CREATED and not placed.epoch:
+                span.end()
             if placed.outcome is Outcome.CREATED and placed.epoch:
                 claimed = self._claimed(entry, intake.scope, placed, limit)
                 accepted.writer = self._begin(claimed, intake.origin, intake.skill)
@@ -279,7 +286,10 @@ class Engine:
             history=(),
             extensions=intake.origin.extensions,
         )
-        body = self._spawn(invoke(intake.skill, turn), f"trial-{entry.task.id}")
+        place = Place(
+            parent=intake.origin.trace, agent=self._name(intake.scope.tenant), turn=1, epoch=_FIRST_EPOCH, waited=False
+        )
+        body = self._spawn(invoke(intake.skill, turn, place), f"trial-{entry.task.id}")
         decided = asyncio.create_task(trial.decided.wait())
         try:
             timeout = (self._limits.of(intake.skill) or None) if message_only else self._mixed_timeout
@@ -443,12 +453,16 @@ class Engine:
             task_id=stored.task_id, seq=placed.seq, writer=self._begin(claimed, intake.origin, intake.skill)
         )
 
-    def _begin(self, stored: StoredTask, origin: Origin, skill: Skill | None = None) -> Writer:
-        run = self._run(stored)
+    def _name(self, tenant: str) -> str:
+        agent = self.agent_of(tenant)
+        return "" if agent is None else agent.card.name
+
+    def _begin(self, stored: StoredTask, origin: Origin, skill: Skill | None = None, *, waited: bool = False) -> Writer:
+        run = self._run(stored, waited=waited)
         run.begin(origin, stored, skill)
         return run.writer
 
-    def _run(self, stored: StoredTask) -> Run:
+    def _run(self, stored: StoredTask, *, waited: bool = False) -> Run:
         writer = Writer(self._store, self._tail, stored, snapshot_events=self._snapshot_events)
         run = Run(
             self.agent_of(stored.scope.tenant),
@@ -459,6 +473,7 @@ class Engine:
             self._over,
             attempt=stored.attempt,
             attempts=self._limits.max_attempts if stored.limit is None else stored.limit,
+            waited=waited,
         )
         if (overtaken := self._runs.get(stored.task_id)) is not None:
             # This replica lost the task without noticing, and has it again.
@@ -552,7 +567,7 @@ class Engine:
         if self.agent_of(stored.scope.tenant) is None:
             await self._leave_to_others(stored, origin)
         elif origin is not None:
-            self._begin(stored, origin)
+            self._begin(stored, origin, waited=True)
         else:
             log.error("task %s: the message of its turn is gone", task_id)
             self._run(stored).end_unrun(stored, None, "The message that this was to answer is lost.")

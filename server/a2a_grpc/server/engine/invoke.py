@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import ArtifactMismatchError, Fail, Reject, Retry, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import states
+from a2a_grpc.server.engine.tracing import Place, begin
+from a2a_grpc.server.telemetry.tracing import TRACES
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +25,24 @@ class End:
     """Seconds after which the turn should be run again instead, if it may."""
 
 
-async def invoke(skill: Skill, turn: Turn) -> End:
+async def invoke(skill: Skill, turn: Turn, place: Place | None = None) -> End:
     """Run the skill's function to its end and say what that end means for the task.
 
     Only a cancellation from outside leaves this as an exception. SystemExit must not: in a task it would end the
-    whole process with everything else that runs in it.
+    whole process with everything else that runs in it. `place`: in its trace.
     """
+    if place is None or not TRACES.on:
+        return await _invoke(skill, turn)
+    span, error = begin(place, skill, turn), "CANCELLED"
+    try:
+        end = await _invoke(skill, turn)
+        error = "" if end.state == states.COMPLETED else states.name(end.state)
+    finally:
+        span.end(error)
+    return end
+
+
+async def _invoke(skill: Skill, turn: Turn) -> End:
     turn.checks = skill.checks(turn)
     try:
         await skill.run(turn)

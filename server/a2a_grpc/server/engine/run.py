@@ -16,12 +16,14 @@ from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import status_changed
 from a2a_grpc.server.engine.invoke import FAILED_TEXT, End, invoke
+from a2a_grpc.server.engine.tracing import Place
 from a2a_grpc.server.engine.writer import ENDS_UNLESS_QUEUED, Writer
 from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.telemetry.instruments import TURNS
+from a2a_grpc.server.telemetry.tracing import TRACES
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +83,11 @@ class Run:
         *,
         attempt: int,
         attempts: int,
+        waited: bool = False,
     ) -> None:
         """Attempt number `attempt` of `attempts`; `on_over` is called once, when nothing is left to be done.
+
+        `waited`: the first turn stood in `ready` before.
 
         Without an `agent` there is nothing but `end_unrun`.
         """
@@ -90,6 +95,9 @@ class Run:
         self._attempt = attempt
         self._attempts = attempts
         self._agent = agent
+        self._waited = waited
+        self._place: Place | None = None
+        """Of the turn in its trace."""
         self._store = store
         self._limits = limits
         self._on_over = on_over
@@ -189,7 +197,7 @@ class Run:
         self._begun = time.perf_counter()
         self._function = this if function is None else function
         try:
-            end = await (invoke(skill, turn) if function is None else asyncio.shield(function))
+            end = await (invoke(skill, turn, self._place) if function is None else asyncio.shield(function))
         except asyncio.CancelledError:
             if self._reason is None and this is not None:
                 this.uncancel()
@@ -279,6 +287,15 @@ class Run:
                 self.writer.emit(self._status(end.state, end.words))
 
     def _make_turn(self, origin: Origin, stored: StoredTask, attempt: int) -> Turn:
+        if TRACES.on and self._agent is not None:
+            self._place = Place(
+                parent=origin.trace,
+                agent=self._agent.card.name,
+                turn=stored.turn,
+                epoch=self.writer.epoch,
+                waited=self._waited,
+            )
+            self._waited = False
         return Turn(
             sink=self,
             task_id=self.writer.task_id,

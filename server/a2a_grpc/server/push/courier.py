@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.keys import SigningKeys
 from a2a_grpc.server.push.destinations import Destination, Destinations, RefusedDestinationError
 from a2a_grpc.server.push.network import CheckedNetwork, trusting
+from a2a_grpc.server.telemetry.tracing import TRACES, Context, Kind, Span
 from a2a_grpc.wire import protojson
 from a2a_grpc.wire.headers import A2A_VERSION, MEDIA_TYPE_A2A, SUPPORTED_VERSION, parse_retry_after
 from a2a_grpc.wire.webhooks import DELIVERY_ID, EVENT_SEQ, NOTIFICATION_TOKEN, SIGNATURE
@@ -68,12 +70,49 @@ class Courier:
             return Failure(f"its URL {error}", final=True, refused=True)
 
     async def deliver(
-        self, config: a2a_pb2.TaskPushNotificationConfig, destination: Destination, event: Event
+        self,
+        config: a2a_pb2.TaskPushNotificationConfig,
+        destination: Destination,
+        event: Event,
+        trace: Context | None = None,
     ) -> Failure | None:
-        """POST `event`; None where the receiver has taken it (any 2xx)."""
+        """POST `event`; None where the receiver has taken it (any 2xx). `trace`: what it is part of."""
+        if not TRACES.on:
+            return (await self._deliver(config, destination, event, {}))[1]
+        span = TRACES.start("POST", Kind.CLIENT, trace, {"http.request.method": "POST"})
+        status, failure = 0, None
+        try:
+            status, failure = await self._deliver(config, destination, event, span.context.headers())
+        finally:
+            self._describe(span, config, destination, status)
+            if failure is not None and not status:
+                span.end("REFUSED" if failure.refused else "UNREACHABLE")
+            else:
+                span.end("CANCELLED" if not status else "" if failure is None else str(status))
+        return failure
+
+    @staticmethod
+    def _describe(
+        span: Span, config: a2a_pb2.TaskPushNotificationConfig, destination: Destination, status: int
+    ) -> None:
+        if span.sampled:
+            span.set("server.address", destination.host)
+            span.set("server.port", destination.port)
+            span.set("a2a.task.id", config.task_id)
+            if status:
+                span.set("http.response.status_code", status)
+
+    async def _deliver(
+        self,
+        config: a2a_pb2.TaskPushNotificationConfig,
+        destination: Destination,
+        event: Event,
+        trace: Mapping[str, str],
+    ) -> tuple[int, Failure | None]:
+        """The status of the answer (0: none) and what failed."""
         # As it stands in a stream.
         body = protojson.one_line(protojson.dumps(event.response))
-        headers = self._headers(config, destination, event, body)
+        headers = [*self._headers(config, destination, event, body), *trace.items()]
         status = 0
         retry_after = None
         pool = self._pool or await self._made_pool()
@@ -96,16 +135,16 @@ class Courier:
                 retry_after = _retry_after(response.headers)
                 await _read(response)
         except RefusedDestinationError as error:
-            return Failure(f"its host {error}", final=True, refused=True)
+            return 0, Failure(f"its host {error}", final=True, refused=True)
         except TimeoutError:
             if not status:
-                return Failure(f"it did not answer within {self._timeout:g} s")
+                return 0, Failure(f"it did not answer within {self._timeout:g} s")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
             if not status:
-                return Failure(_what(error))
+                return 0, Failure(_what(error))
         if status // 100 == 2:  # noqa: PLR2004 - the specification says 2xx
-            return None
-        return Failure(f"it answered {status}", retry_after=retry_after, final=status == _GONE)
+            return status, None
+        return status, Failure(f"it answered {status}", retry_after=retry_after, final=status == _GONE)
 
     async def _made_pool(self) -> httpcore.AsyncConnectionPool:
         """Made for the first delivery: certificates take long to load, and many services never send anything."""

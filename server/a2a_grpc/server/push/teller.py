@@ -23,6 +23,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.store.webhooks import Claim
 from a2a_grpc.server.telemetry.instruments import DEAD_LETTERS, WEBHOOK_ATTEMPTS, WEBHOOKS
+from a2a_grpc.server.telemetry.tracing import TRACES
 from a2a_grpc.wire.errors import excerpt
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class Teller:
         config: a2a_pb2.TaskPushNotificationConfig,
         destination: Destination,
     ) -> None:
+        trace = await self._store.trace(claim.task_id) if TRACES.on else None
         while True:
             events = await self._after(claim.task_id, progress.cursor)
             for event in events:
@@ -113,7 +115,7 @@ class Teller:
                     if not self._leases.holds(claim):
                         return
                     begun = time.perf_counter()
-                    failure = await self._courier.deliver(config, destination, event)
+                    failure = await self._courier.deliver(config, destination, event, trace)
                     if failure is None or not failure.refused:
                         WEBHOOKS.record(time.perf_counter() - begun, "delivered" if failure is None else "failed")
                     self._places.answered(destination.authority, failure is None)

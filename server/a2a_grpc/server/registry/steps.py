@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from a2a_grpc.registry.v1 import registry_pb2 as pb
 from a2a_grpc.server.calls import steps
 from a2a_grpc.server.calls.current import Current
+from a2a_grpc.server.calls.tracing import Tracing
 from a2a_grpc.server.calls.validation import MAX_PAGE_SIZE, Validator
 from a2a_grpc.server.hosting.limiter import Limited, Limiter
 from a2a_grpc.server.hosting.limits import HostLimits
@@ -75,6 +76,7 @@ def _problems(request: Message) -> Iterator[Violation]:
 
 CHAIN: Final[tuple[type[steps.Step], ...]] = (
     steps.RequestId,
+    Tracing,
     steps.AccessLog,
     steps.Audit,
     steps.Errors,

@@ -15,6 +15,7 @@ from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.service.finding import find
 from a2a_grpc.server.store.records import Dedupe, Origin, Webhook
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.telemetry import tracing
 from a2a_grpc.wire.errors import (
     ContentTypeNotSupportedError,
     InternalError,
@@ -78,12 +79,17 @@ class Inlet:
         )
         # It holds credentials, which are neither the agent's business nor that of who reads a log.
         rest.configuration.ClearField("task_push_notification_config")
-        origin = Origin(message=message, request=rest, extensions=caller.extensions)
+        origin = Origin(message=message, request=rest, extensions=caller.extensions, trace=tracing.here())
         webhook = self._webhook(request, caller)
         intake = Intake(scope=caller.scope, skill=skill, origin=origin, dedupe=dedupe, webhook=webhook)
         if stored is None:
-            return await self._engine.answer(intake)
-        return await self._engine.follow_up(intake, stored)
+            answer = await self._engine.answer(intake)
+        else:
+            answer = await self._engine.follow_up(intake, stored)
+        if isinstance(answer, Accepted):
+            tracing.note("a2a.task.id", answer.task_id)
+        tracing.note("a2a.context.id", message.context_id)
+        return answer
 
     def _webhook(self, request: a2a_pb2.SendMessageRequest, caller: Caller) -> Webhook | None:
         if self._configs is None or not request.configuration.HasField("task_push_notification_config"):

@@ -18,6 +18,7 @@ from a2a_grpc.server.settings.push import KeySettings, PushSettings
 from a2a_grpc.server.settings.quotas import QuotaSettings
 from a2a_grpc.server.settings.registry import RegisterSettings, RegistrySettings
 from a2a_grpc.server.settings.source import EnvironmentSource, Group
+from a2a_grpc.server.settings.telemetry import OtlpSettings
 from a2a_grpc.server.settings.tls import TlsSettings
 from a2a_grpc.server.settings.values import (
     Address,
@@ -509,6 +510,7 @@ class Settings(BaseSettings):
     drain: DrainSettings
     admin: AdminSettings
     metrics: MetricsSettings
+    otlp: OtlpSettings
     limits: LimitSettings
     quotas: QuotaSettings
     protocol: ProtocolSettings

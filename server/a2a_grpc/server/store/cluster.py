@@ -17,6 +17,8 @@ from a2a_grpc.server.store.pipeline import Call, Calls, Pipeline, Surroundings
 from a2a_grpc.server.store.replicated import ReplicatedPipeline
 from a2a_grpc.server.store.scripts import Script
 from a2a_grpc.server.store.topology import Topology, slot_of
+from a2a_grpc.server.store.tracing import record
+from a2a_grpc.server.telemetry.tracing import TRACES
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,10 @@ class ClusterPipeline(Surroundings):
         """See `Calls`."""
         slot = slot_of(keys[0])
         lane = self.lane(self._topology.owner(slot))
-        return lane.call(("EVALSHA", script.sha, len(keys), *keys, *arguments), script, timeout, slot)
+        reply = lane.call(("EVALSHA", script.sha, len(keys), *keys, *arguments), script, timeout, slot)
+        if TRACES.on:
+            record(script.name, reply)
+        return reply
 
     def command(self, *command: Argument, timeout: float | None = None) -> asyncio.Future[Any]:
         """See `Calls`."""

@@ -19,7 +19,9 @@ from a2a_grpc.server.store.connections import Connect
 from a2a_grpc.server.store.errors import StoreMisconfiguredError, StoreUnavailableError
 from a2a_grpc.server.store.link import Argument, Link, pack
 from a2a_grpc.server.store.scripts import Script
+from a2a_grpc.server.store.tracing import record
 from a2a_grpc.server.telemetry.instruments import STORE_CALLS
+from a2a_grpc.server.telemetry.tracing import TRACES
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +140,10 @@ class Pipeline:
         self, script: Script, keys: Sequence[str], arguments: Sequence[Argument], timeout: float | None = None
     ) -> asyncio.Future[Any]:
         """Run `script`: see `Calls`."""
-        return self.call(("EVALSHA", script.sha, len(keys), *keys, *arguments), script, timeout)
+        reply = self.call(("EVALSHA", script.sha, len(keys), *keys, *arguments), script, timeout)
+        if TRACES.on:
+            record(script.name, reply)
+        return reply
 
     def command(self, *command: Argument, timeout: float | None = None) -> asyncio.Future[Any]:
         """Run one plain command: see `Calls`."""

@@ -522,6 +522,22 @@ return task
 """,
 )
 
+TRACE = Script(
+    "trace",
+    """
+-- Where the message of the present turn stands in a trace.
+-- KEYS: task log
+local turn = redis.call('HGET', KEYS[1], 'turn')
+if not turn then return false end
+local entry = redis.call('XRANGE', KEYS[2], turn .. '-0', turn .. '-0')[1]
+if not entry then return redis.call('HGET', KEYS[1], 'kept:' .. turn .. ':t') end
+for side = 1, #entry[2], 2 do
+  if entry[2][side] == 't' then return entry[2][side + 1] end
+end
+return false
+""",
+)
+
 PAGE = Script(
     "page",
     """

@@ -39,6 +39,7 @@ from a2a_grpc.server.store.records import (
 )
 from a2a_grpc.server.store.registry import Registry
 from a2a_grpc.server.telemetry.instruments import TURNS_RECOVERED
+from a2a_grpc.server.telemetry.tracing import Context
 
 log = logging.getLogger(__name__)
 
@@ -530,6 +531,12 @@ class TaskStore:
             return origin_of(found[0][1])
         kept = (f"kept:{seq}:{side}" for side in "erxt")
         return kept_origin(*await self._reads.command("HMGET", keys.task(task_id), *kept, timeout=limit))
+
+    async def trace(self, task_id: str) -> Context | None:
+        """Where the call stands in a trace that brought the message of the task's present turn."""
+        keys = self.keys_of(task_id)
+        found = await self._reads.script(scripts.TRACE, [keys.task(task_id), keys.log(task_id)], [])
+        return None if found is None else Context.unpack(found)
 
     async def as_of(self, task_id: str, seq: int) -> Fold | None:
         """The task as it stood after the entry `seq`; None where that is not kept any more, or has not come yet."""

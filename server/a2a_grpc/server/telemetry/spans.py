@@ -7,7 +7,8 @@ from typing import Any, Final
 from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import RandomIdGenerator, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace.status import StatusCode
 
@@ -59,12 +60,13 @@ class _Recorded:
     def set(self, name: str, value: Value) -> None:
         self.span.set_attribute(name, _cut(value))
 
-    def end(self, error: str = "") -> None:
+    def end(self, error: str = "", *, fault: bool = True) -> None:
         if self.open:
             self.open = False
             if error:
                 self.span.set_attribute("error.type", error)
-                self.span.set_status(StatusCode.ERROR)
+                if fault:
+                    self.span.set_status(StatusCode.ERROR)
             self.span.end()
 
 

@@ -126,8 +126,8 @@ class Span(Protocol):
     def set(self, name: str, value: Value) -> None:
         """Note an attribute. A text is cut at `LONGEST` characters."""
 
-    def end(self, error: str = "") -> None:
-        """It is over; `error` says in a word or two of the code's own why it failed."""
+    def end(self, error: str = "", *, fault: bool = True) -> None:
+        """It is over; `error` says in a word or two of the code's own what went wrong, `fault`: on this side."""
 
 
 class Unsampled:
@@ -150,7 +150,7 @@ class Unsampled:
     def set(self, name: str, value: Value) -> None:
         """Nothing."""
 
-    def end(self, error: str = "") -> None:
+    def end(self, error: str = "", *, fault: bool = True) -> None:
         """Nothing."""
 
 

@@ -6,7 +6,10 @@ from a2a_grpc.server.bindings.upstream.cards import UpstreamCards
 from a2a_grpc.server.bindings.upstream.channel import open_channel, watch
 from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
 from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
+from a2a_grpc.server.bindings.upstream.tracing import TracedHandler
+from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.telemetry.tracing import TRACES
 
 
 class Upstream:
@@ -22,7 +25,8 @@ class Upstream:
         self._channel = open_channel(target, authorities)
         self._watch: asyncio.Task[None] | None = None
         places = KeyPlaces(self._channel)
-        self.handler = UpstreamHandler(self._channel, places)
+        handler = UpstreamHandler(self._channel, places)
+        self.handler: Handler = TracedHandler(handler) if TRACES.on else handler
         self.cards = UpstreamCards(self._channel, places)
 
     async def start(self) -> None:

@@ -1,0 +1,82 @@
+"""What sends to a collector over OTLP. Only loaded where there is one.
+
+Nothing that a call does waits for it: spans go into a queue of a fixed size, which a thread of the SDK empties. Where
+the collector is away or too slow, the oldest are dropped.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from a2a_grpc.server.telemetry.spans import SdkRecorder
+from a2a_grpc.server.telemetry.tracing import TRACES, Sampling
+
+_QUEUE: Final = 2048
+_BATCH: Final = 512
+_EVERY_MS: Final = 1000
+"""Spans wait for so long, or until there is a batch of them."""
+_TIMEOUT: Final = 5.0
+"""Seconds for one batch, further tries included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector:
+    """Where to send, and as who."""
+
+    endpoint: str
+    """An http:// or https:// URL."""
+    replica: str
+    """The name of this process."""
+    attributes: Mapping[str, str]
+    """What else is said of it; `service.name` among them."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def resource(self) -> Resource:
+        """What is said of this process in everything that is sent."""
+        own = {SERVICE_VERSION: version("a2a-grpc"), SERVICE_INSTANCE_ID: self.replica}
+        return Resource.create({**own, **self.attributes})
+
+
+class TraceExport:
+    """Records traces and sends them, from the start to `close`."""
+
+    def __init__(self, collector: Collector, sampling: Sampling) -> None:
+        self._exporter = OTLPSpanExporter(
+            endpoint=collector.endpoint, headers=dict(collector.headers) or None, timeout=_TIMEOUT
+        )
+        processor = BatchSpanProcessor(
+            self._exporter, max_queue_size=_QUEUE, schedule_delay_millis=_EVERY_MS, max_export_batch_size=_BATCH
+        )
+        self._recorder = SdkRecorder(collector.resource, sampling, processor)
+        TRACES.bind(self._recorder, sampling)
+
+    async def close(self, patience: float) -> None:
+        """Record no more and send what is left, if that takes no longer than `patience` seconds."""
+        TRACES.bind(None)
+        if not await _within(patience, self._recorder.close):
+            self._exporter.shutdown()
+
+
+async def _within(seconds: float, work: Callable[[], None]) -> bool:
+    """Do `work`, which blocks, in a thread that nobody waits for any longer than that; whether it was done in time."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        work()
+        with contextlib.suppress(RuntimeError):  # nobody waits any more
+            loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=run, name="a2a-flush", daemon=True).start()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await over.wait()
+    return over.is_set()
