@@ -15,6 +15,7 @@ from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.card.published import CardSource
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.wire.errors import A2AError
 
 Unary = Callable[[str, Message, Call], Awaitable[Message]]
 Stream = Callable[[str, Message, Call], AsyncIterator[Event]]
@@ -64,6 +65,9 @@ class Scripted:
 
     async def admit(self, call: Call, tenant: str | None) -> None:
         """Anybody may call."""
+
+    async def refused(self, call: Call, error: A2AError) -> None:
+        """What the binding refuses is of no interest here."""
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         self.requests.append(request)

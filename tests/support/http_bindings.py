@@ -25,6 +25,7 @@ from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.card.published import PublishedCard, Request, publish
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.wire.errors import A2AError
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Saves httpx from loading the certificates of the whole world for each client."""
@@ -76,6 +77,9 @@ class ScriptedHandler:
 
     async def admit(self, call: Call, tenant: str | None) -> None:
         """Anybody may call."""
+
+    async def refused(self, call: Call, error: A2AError) -> None:
+        """What the binding refuses is of no interest here."""
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         self.calls.append((method, request, call))

@@ -6,6 +6,11 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal
 
+import orjson
+
+from a2a_grpc.server.telemetry.facts import known
+from a2a_grpc.server.telemetry.tracing import here
+
 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line, with the time in RFC 3339."""
@@ -17,12 +22,18 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            # What is known of the work in which it is written, then facts of its own (a call, the audit trail).
+            **known(),
+            **getattr(record, "fields", {}),
         }
-        # Facts of the record, where it has some (the audit trail).
-        fields |= getattr(record, "fields", {})
+        if (trace := here()) is not None:
+            fields |= {"trace_id": trace.trace_id, "span_id": trace.span_id, "trace_flags": f"{trace.flags:02x}"}
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False)
+        try:
+            return orjson.dumps(fields).decode()
+        except TypeError:  # half a surrogate pair, say: no reason to lose a record
+            return json.dumps(fields, default=str)
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:

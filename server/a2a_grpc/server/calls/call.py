@@ -38,5 +38,8 @@ class Call:
     span: Span | None = None
     """What of a trace the call is. Set by the step `Tracing`."""
 
+    recorded: bool = False
+    """It is on record what became of it."""
+
     response_parameters: dict[str, str] = field(default_factory=dict)
     """What the pipeline wants to send as headers or metadata, names in lower case. Complete before the first event."""

@@ -33,5 +33,7 @@ class Current:
     ticket: Ticket | None = None
     """What the call holds of what is limited."""
     extensions: tuple[str, ...] = ()
+    answer: Message | None = None
+    """What the operation has answered: its response, or the first of a stream."""
     last_event_id: int | None = None
     """Where a stream is to go on; None where the caller does not say."""

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.wire.errors import A2AError
 
 
 class Handler(Protocol):
@@ -18,6 +19,9 @@ class Handler(Protocol):
         `tenant`: what the path says; None where only the request would tell. A call that passes is checked again, with
         its request.
         """
+
+    async def refused(self, call: Call, error: A2AError) -> None:
+        """Hear of a call that its binding has refused with `error`, and that was not answered here."""
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a call of an operation that has one response."""

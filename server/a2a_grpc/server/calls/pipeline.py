@@ -14,7 +14,7 @@ from a2a_grpc.server.calls.tracing import Tracing
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.service.caller import Caller
 from a2a_grpc.server.store.records import Scope
-from a2a_grpc.wire.errors import UnimplementedError
+from a2a_grpc.wire.errors import A2AError, UnimplementedError
 from a2a_grpc.wire.headers import LAST_EVENT_ID
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE, set_sequence
 
@@ -60,6 +60,8 @@ class Pipeline:
         # Most steps have nothing to do on the way out; asking each of them would cost more than what they do.
         last = next((at for at, step in enumerate(self._chain) if isinstance(step, steps.Authentication)), -1)
         self._admission = self._chain[: last + 1]
+        recording = next((at for at, step in enumerate(self._chain) if isinstance(step, steps.AccessLog)), -1)
+        self._outermost = self._chain[: recording + 1]
         self._leaving = [step for step in self._chain if type(step).leave is not steps.Step.leave]
 
     async def admit(self, call: Call, tenant: str | None) -> None:
@@ -74,6 +76,14 @@ class Pipeline:
             await self._leave(current, entered, error)
             raise  # not reached: _leave raises what the caller is to see
 
+    async def refused(self, call: Call, error: A2AError) -> None:
+        """See Handler."""
+        current = Current(call=call, request=None, streaming=False, tenant=None)
+        for step in self._outermost:
+            await step.enter(current)
+        for step in reversed(self._outermost):
+            await step.leave(current, error)
+
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a unary call. Raises: A2AError and nothing else."""
         current = Current(call=call, request=request, streaming=False, tenant=getattr(request, "tenant", ""))
@@ -83,7 +93,7 @@ class Pipeline:
                 entered += 1
                 await step.enter(current)
             operation = _offered(self._operations.unary, method)
-            response = await operation(request, _caller(current))
+            response = current.answer = await operation(request, _caller(current))
         except BaseException as error:
             await self._leave(current, entered, error)
             raise  # not reached: _leave raises what the caller is to see
@@ -103,6 +113,8 @@ class Pipeline:
             caller = _caller(current)
             async with aclosing(operation(request, caller)) as events:
                 async for event in events:
+                    if current.answer is None:
+                        current.answer = event.response
                     if caller.resumed:
                         call.response_parameters.setdefault(LAST_EVENT_ID, str(event.seq))
                     yield _numbered(event) if numbered and event.seq else event

@@ -5,21 +5,18 @@ Their order is `pipeline.CHAIN`. Each class names the steps that must come befor
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Mapping
 from typing import ClassVar
-
-from google.rpc import code_pb2
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import audit
 from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
+from a2a_grpc.server.calls.access import SYSTEMS, outcome, record, request_id
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.failures import count_failure
 from a2a_grpc.server.calls.validation import INLINE_WEBHOOK, MISSING, Validator
-from a2a_grpc.server.core import ids
 from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
 from a2a_grpc.server.hosting.limiter import Limited, Limiter
@@ -27,6 +24,7 @@ from a2a_grpc.server.hosting.networks import network_of
 from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.telemetry.facts import know
 from a2a_grpc.server.telemetry.instruments import CALLS, STREAMS
 from a2a_grpc.wire.errors import (
     A2AError,
@@ -58,13 +56,9 @@ from a2a_grpc.wire.headers import (
 )
 
 log = logging.getLogger(__name__)
-access_log = logging.getLogger("a2a_grpc.access")
 
 SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
-SYSTEMS = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
-"""The values of `rpc.system.name` by binding; OpenTelemetry knows the first and the last."""
 _RETRY_AFTER = 1.0
-_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _SUPPORTED = parse_version(SUPPORTED_VERSION)
 _WEBHOOK_URLS = frozenset({"url", f"configuration.{INLINE_WEBHOOK}.url"})
 
@@ -94,11 +88,9 @@ class RequestId(Step):
     name = "request-id"
 
     async def enter(self, current: Current) -> None:
-        given = current.call.parameters.get(REQUEST_ID)
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            current.request_id = current.call.response_parameters[REQUEST_ID] = given
-        else:
-            current.request_id = ids.new_id()
+        current.request_id, own = request_id(current.call)
+        if own:
+            current.call.response_parameters[REQUEST_ID] = current.request_id
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         # Whoever gave no id has use for one only where something went wrong; it costs bytes on every binding.
@@ -122,6 +114,7 @@ class AccessLog(Step):
 
     async def enter(self, current: Current) -> None:
         current.begun = time.perf_counter()
+        know(request_id=current.request_id, tenant=excerpt(current.tenant or ""))
         if current.streaming:
             STREAMS.change(1, SYSTEMS[current.call.binding])
 
@@ -130,18 +123,17 @@ class AccessLog(Step):
             STREAMS.change(-1, SYSTEMS[current.call.binding])
         if CALLS.wanted:
             _measure(current, error, self._service)
-        level = logging.INFO if isinstance(error, A2AError) else logging.DEBUG
-        if access_log.isEnabledFor(level):
-            access_log.log(
-                level,
-                "%s over %s from %s: %s in %.1f ms (request %s)",
-                current.call.method or "a call",
-                current.call.binding,
-                current.call.peer or "unknown",
-                _outcome(error),
-                1000 * (time.perf_counter() - current.begun),
-                current.request_id,
-            )
+        current.call.recorded = True
+        record(
+            current.call,
+            begun=current.begun,
+            error=error,
+            request_id=current.request_id,
+            caller=current.principal.name,
+            tenant=current.tenant or "",
+            request=current.request,
+            answer=current.answer,
+        )
         return error
 
 
@@ -454,9 +446,7 @@ def _note(current: Current, event: str, **facts: str) -> None:
 
 
 def _measure(current: Current, error: BaseException | None, service: str) -> None:
-    code, reason = ("OK", "") if error is None else ("CANCELLED", "")
-    if isinstance(error, A2AError):
-        code, reason = code_pb2.Code.Name(error.kind.code), error.kind.reason
+    code, reason = outcome(error)
     method = current.call.method
     CALLS.record(
         time.perf_counter() - current.begun,
@@ -465,12 +455,6 @@ def _measure(current: Current, error: BaseException | None, service: str) -> Non
         code,
         reason,
     )
-
-
-def _outcome(error: BaseException | None) -> str:
-    if error is None:
-        return "OK"
-    return error.kind.reason if isinstance(error, A2AError) else "CANCELLED"
 
 
 def _no_streaming() -> A2AError:

@@ -6,9 +6,10 @@ from google.protobuf.message import Message
 from google.rpc import code_pb2
 
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.calls.access import SYSTEMS
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.current import Current
-from a2a_grpc.server.calls.steps import SERVICE, SYSTEMS, Step
+from a2a_grpc.server.calls.steps import SERVICE, Step
 from a2a_grpc.server.telemetry.tracing import TRACES, Kind, Span, extract
 from a2a_grpc.wire.errors import A2AError
 

@@ -25,6 +25,7 @@ from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask, Webhook
 from a2a_grpc.server.store.tail import LogTail
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.telemetry.facts import know_more
 from a2a_grpc.wire.errors import (
     InternalError,
     InvalidAgentResponseError,
@@ -289,6 +290,7 @@ class Engine:
         place = Place(
             parent=intake.origin.trace, agent=self._name(intake.scope.tenant), turn=1, epoch=_FIRST_EPOCH, waited=False
         )
+        know_more(task_id=entry.task.id, context_id=entry.task.context_id)
         body = self._spawn(invoke(intake.skill, turn, place), f"trial-{entry.task.id}")
         decided = asyncio.create_task(trial.decided.wait())
         try:

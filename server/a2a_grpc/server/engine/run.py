@@ -6,6 +6,7 @@ import enum
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Origin, Scope, StoredTask
 from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.telemetry.facts import know
 from a2a_grpc.server.telemetry.instruments import TURNS
 from a2a_grpc.server.telemetry.tracing import TRACES
 
@@ -409,7 +411,12 @@ class Run:
         self.over.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name=f"run-{self.writer.task_id}")
+        around = copy_context()
+        # Whatever call it was that has begun this: what is logged from now on is of the task.
+        around.run(
+            know, task_id=self.writer.task_id, context_id=self.writer.context, tenant=self.writer.scope.tenant
+        )
+        task = asyncio.create_task(work, name=f"run-{self.writer.task_id}", context=around)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

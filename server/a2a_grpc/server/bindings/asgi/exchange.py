@@ -7,6 +7,8 @@ from a2a_grpc.server.bindings.asgi.cors import Cors
 from a2a_grpc.server.bindings.asgi.tls import certificate_of
 from a2a_grpc.server.bindings.asgi.types import Header, Receive, Scope, Send
 from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.calls.handler import Handler
+from a2a_grpc.wire.errors import A2AError
 
 _NONE: Mapping[str, str] = {}
 _NO_HEADERS: tuple[Header, ...] = ()
@@ -47,6 +49,12 @@ class Exchange:
             peer=f"{peer[0]}:{peer[1]}" if peer else "",
         )
         return self.call
+
+    async def note_refusal(self, handler: Handler, binding: str, error: A2AError) -> None:
+        """Tell `handler` of a call that is refused before it comes to it."""
+        call = self.call if self.call is not None else self.make_call("", binding, ())
+        if not call.recorded:
+            await handler.refused(call, error)
 
     async def start(self, status: int, headers: list[Header]) -> None:
         """Send the head of the response: `headers`, those that the call left, and CORS."""

@@ -38,6 +38,8 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 _Method: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic for the type checker only
 _Unary = Callable[[Any, _Context], Awaitable[Any]]
 _Stream = Callable[[Any, _Context], AsyncGenerator[Any, None]]
+Refused = Callable[[str, _Context, A2AError], Awaitable[None]]
+"""Hears of a method's call that is refused."""
 
 _CODES: Final[dict[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 _DETAILS: Final = "grpc-status-details-bin"
@@ -62,6 +64,7 @@ class Registrar:
         self._draining: set[str] = set()
         self._ending: set[str] = set()
         self._longest: dict[str, float] = {}
+        self._refusals: dict[str, Refused] = {}
         self._overdue: set[asyncio.Task[Any]] = set()
         self._released: asyncio.Event | None = None
 
@@ -71,6 +74,13 @@ class Registrar:
         To be called before the service is registered.
         """
         self._longest[service] = seconds
+
+    def when_refused(self, service: str, hear: "Refused") -> None:
+        """Let `hear` know of calls of `service` that are refused here.
+
+        To be called before the service is registered.
+        """
+        self._refusals[service] = hear
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
@@ -133,10 +143,11 @@ class Registrar:
 
     def _guard_unary(self, service: str, name: str, behaviour: _Unary) -> _Unary:
         running, longest = self._unary[service], self._longest.get(service)
+        refuse = self._refusing(service, name)
 
         async def guarded(request: Any, context: _Context) -> Any:
             if request.__class__ is _Refusal:
-                return await _abort(context, request.error)
+                return await refuse(context, request.error)
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             running.add(task)
             timer = None if longest is None else self._end_after(longest, task)
@@ -168,12 +179,13 @@ class Registrar:
 
     def _guard_stream(self, service: str, name: str, behaviour: _Stream) -> _Unary:
         running, longest = self._streams[service], self._longest.get(service)
+        refuse = self._refusing(service, name)
 
         async def guarded(request: Any, context: _Context) -> None:
             if request.__class__ is _Refusal:
-                await _abort(context, request.error)
+                await refuse(context, request.error)
             if service in self._draining:
-                await _abort(context, _leaving())
+                await refuse(context, _leaving())
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             running.add(task)
             timer = None if longest is None else self._end_after(longest, task)
@@ -203,6 +215,16 @@ class Registrar:
             await _abort(context, failure)
 
         return guarded
+
+    def _refusing(self, service: str, name: str) -> Callable[[_Context, A2AError], Awaitable[Never]]:
+        hear = self._refusals.get(service)
+
+        async def refuse(context: _Context, error: A2AError) -> Never:
+            if hear is not None:
+                await hear(name, context, error)
+            await _abort(context, error)
+
+        return refuse
 
     def _end_after(self, seconds: float, task: asyncio.Task[Any]) -> asyncio.TimerHandle:
         def end() -> None:

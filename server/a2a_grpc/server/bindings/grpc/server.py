@@ -205,7 +205,9 @@ def create_server(
     """
 
     def register(registrar: Registrar, make_call: MakeCall) -> Sequence[str]:
-        a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(handler, make_call), registrar.as_server())
+        servicer = Servicer(handler, make_call)
+        registrar.when_refused(A2A_SERVICE, servicer.refused)
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(servicer, registrar.as_server())
         if cards is None:
             return (A2A_SERVICE,)
         card_service = CardService(CardReading(cards, gates, attempts), keys, make_call)
@@ -220,6 +222,7 @@ def create_registry_server(handler: Handler, readiness: Readiness, **options: Un
 
     def register(registrar: Registrar, make_call: MakeCall) -> Sequence[str]:
         servicer = RegistryServicer(handler, make_call)
+        registrar.when_refused(REGISTRY_SERVICE, servicer.refused)
         registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, registrar.as_server())
         return (REGISTRY_SERVICE,)
 

@@ -16,6 +16,7 @@ from a2a_grpc.server.bindings.grpc.metadata import parameters, peer_address
 from a2a_grpc.server.bindings.grpc.tls import peer_certificate
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.handler import Handler
+from a2a_grpc.wire.errors import A2AError
 from a2a_grpc.wire.headers import REQUEST_ID
 
 BINDING: Final = "GRPC"
@@ -34,6 +35,12 @@ class Passing:
     def __init__(self, handler: Handler, make_call: MakeCall) -> None:
         self._handler = handler
         self._make_call = make_call
+
+    async def refused(self, method: str, context: grpc.aio.ServicerContext[Any, Any], error: A2AError) -> None:
+        """Tell the handler of a call that does not come to it."""
+        call = self._make_call(method, context)
+        await self._handler.refused(call, error)
+        await _send_with_status(call, context)
 
     async def _unary(self, method: str, request: Message, context: _One[Any, _R]) -> _R:
         call = self._make_call(method, context)

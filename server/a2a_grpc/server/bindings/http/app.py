@@ -185,6 +185,7 @@ class _Gateway:
         return response_type(exchange.parameters.get("content-type", ""), exchange.parameters.get("accept", ""))
 
     async def _fail(self, exchange: Exchange, error: A2AError) -> None:
+        await exchange.note_refusal(self.handler, _BINDING, error)
         headers = error_headers(error, exchange.call, self.challenge)
         if exchange.verb in ("GET", "HEAD"):
             headers.append(_NO_STORE)

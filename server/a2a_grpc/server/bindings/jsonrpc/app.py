@@ -239,6 +239,7 @@ class _Round:
         await answer_other_verb(self._exchange, self._endpoint.cors, wrong_verb)
 
     async def _fail(self, error: A2AError) -> None:
+        await self._exchange.note_refusal(self._endpoint.handler, _BINDING, error)
         has_own_status = isinstance(error, _OWN_STATUS)
         headers = error_headers(error, self._exchange.call, self._endpoint.challenge)
         if isinstance(error, UnauthenticatedError | PermissionDeniedError):

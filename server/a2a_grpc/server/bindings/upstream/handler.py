@@ -14,6 +14,7 @@ from a2a_grpc.server.bindings.upstream.forwarding import forwarded, returned
 from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.wire.errors import A2AError
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, format_extensions, parse_extensions
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE, get_sequence, take_sequence
 
@@ -30,6 +31,9 @@ class UpstreamHandler:
 
     async def admit(self, call: Call, tenant: str | None) -> None:
         """See Handler. Versions and credentials are checked by the upstream, which is asked with the request."""
+
+    async def refused(self, call: Call, error: A2AError) -> None:
+        """See Handler."""
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """See Handler. Raises UnavailableError when no replica of the upstream can be reached."""

@@ -10,6 +10,7 @@ from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.tracing import begin, finish
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.server.telemetry.tracing import TRACESTATE, Span
+from a2a_grpc.wire.errors import A2AError
 
 
 class TracedHandler:
@@ -20,6 +21,9 @@ class TracedHandler:
 
     async def admit(self, call: Call, tenant: str | None) -> None:
         await self._inner.admit(call, tenant)
+
+    async def refused(self, call: Call, error: A2AError) -> None:
+        await self._inner.refused(call, error)
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         span = _within(call)

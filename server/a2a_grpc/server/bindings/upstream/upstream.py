@@ -6,6 +6,7 @@ from a2a_grpc.server.bindings.upstream.cards import UpstreamCards
 from a2a_grpc.server.bindings.upstream.channel import open_channel, watch
 from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
 from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
+from a2a_grpc.server.bindings.upstream.recording import RecordedHandler
 from a2a_grpc.server.bindings.upstream.tracing import TracedHandler
 from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.core.readiness import Readiness
@@ -26,7 +27,7 @@ class Upstream:
         self._watch: asyncio.Task[None] | None = None
         places = KeyPlaces(self._channel)
         handler = UpstreamHandler(self._channel, places)
-        self.handler: Handler = TracedHandler(handler) if TRACES.on else handler
+        self.handler: Handler = RecordedHandler(TracedHandler(handler) if TRACES.on else handler)
         self.cards = UpstreamCards(self._channel, places)
 
     async def start(self) -> None:

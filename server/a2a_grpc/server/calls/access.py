@@ -1,0 +1,113 @@
+"""The access log: one record of each call, whatever became of it, when it is over.
+
+Nothing in it opens a door: no header, no credentials, no content, no query. Ids and names that callers make up are cut.
+"""
+
+import logging
+import re
+import time
+from typing import Final
+
+from google.protobuf.message import Message
+from google.rpc import code_pb2
+
+from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.core import ids
+from a2a_grpc.wire.errors import A2AError, excerpt
+from a2a_grpc.wire.headers import REQUEST_ID
+
+log = logging.getLogger("a2a_grpc.access")
+
+SYSTEMS: Final = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
+"""The values of `rpc.system.name` by binding; OpenTelemetry knows the first and the last."""
+_LONGEST: Final = 128
+_REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def request_id(call: Call) -> tuple[str, bool]:
+    """The name that the caller and the log have for the call, and whether the caller has given it."""
+    given = call.parameters.get(REQUEST_ID)
+    return (given, True) if given is not None and _REQUEST_ID.fullmatch(given) else (ids.new_id(), False)
+
+
+def outcome(error: BaseException | None) -> tuple[str, str]:
+    """The google.rpc code of a call that ended with `error`, and the reason, "" where there is none."""
+    if error is None:
+        return "OK", ""
+    if isinstance(error, A2AError):
+        return code_pb2.Code.Name(error.kind.code), error.kind.reason
+    return "CANCELLED", ""
+
+
+def record(
+    call: Call,
+    *,
+    begun: float,
+    error: BaseException | None,
+    request_id: str = "",
+    caller: str = "",
+    tenant: str = "",
+    request: Message | None = None,
+    answer: Message | None = None,
+) -> None:
+    """Put a call on record that began at `begun` (time.perf_counter) and is over.
+
+    `caller` is the name of who was admitted, "" where nobody was; `answer` the response, or the first of a stream.
+    """
+    if not log.isEnabledFor(logging.INFO):
+        return
+    code, reason = outcome(error)
+    milliseconds = round(1000 * (time.perf_counter() - begun), 2)
+    task_id, context_id = about(request, answer)
+    fields = {
+        "method": call.method,
+        "binding": SYSTEMS[call.binding],
+        "code": code,
+        "reason": reason,
+        "duration_ms": milliseconds,
+        "peer": call.peer,
+        "caller": _cut(caller),
+        "tenant": _cut(tenant),
+        "task_id": _cut(task_id),
+        "context_id": _cut(context_id),
+        "request_id": request_id,
+    }
+    log.info(
+        "%s over %s from %s: %s in %.1f ms (%s)",
+        call.method or "a call",
+        call.binding,
+        f"{excerpt(caller)} at {call.peer}" if caller else call.peer or "unknown",
+        reason or code,
+        milliseconds,
+        ", ".join(f"{name} {excerpt(value)}" for name, value in (("task", task_id), ("request", request_id)) if value),
+        extra={"fields": {name: value for name, value in fields.items() if value != ""}},
+    )
+
+
+def about(request: Message | None, answer: Message | None) -> tuple[str, str]:
+    """The ids of the task and of the context that a call is about; "" where it is about none, or they are not known."""
+    for message in (answer, request):
+        if isinstance(message, a2a_pb2.Task):
+            return message.id, message.context_id
+        if isinstance(message, a2a_pb2.SendMessageResponse | a2a_pb2.StreamResponse):
+            payload = message.WhichOneof("payload")
+            if payload == "task":
+                return message.task.id, message.task.context_id
+            if payload is not None:
+                part = getattr(message, payload)
+                return part.task_id, part.context_id
+        elif isinstance(message, a2a_pb2.SendMessageRequest):
+            return message.message.task_id, message.message.context_id
+        elif isinstance(message, a2a_pb2.ListTasksRequest):
+            return "", message.context_id
+        elif isinstance(message, a2a_pb2.GetTaskRequest | a2a_pb2.CancelTaskRequest | a2a_pb2.SubscribeToTaskRequest):
+            return message.id, ""
+        elif message is not None and message is request:
+            # A webhook's config has an id of its own besides that of its task.
+            return getattr(message, "task_id", ""), ""
+    return "", ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else excerpt(text, _LONGEST)
