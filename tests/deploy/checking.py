@@ -10,7 +10,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 from tests.deploy import tools
 
 RELEASES: Final = ("1.27", "1.33", "1.37")
-"""The oldest that runs the manifests as they are (it made the gRPC probes final), one between, the newest known here."""
+"""The oldest that runs the manifests as they are (it made the gRPC probes final), one between, the newest known."""
 
 _CUSTOM: Final = ("gateway.networking.k8s.io", "monitoring.coreos.com", "keda.sh")
 

@@ -1,11 +1,12 @@
 """Writes `deploy/kubernetes` from the chart: `make manifests`.
 
 The base is what the chart renders with `deploy/kubernetes/values.yaml`, and each overlay is what `values-NAME.yaml` of
-the chart changes of it: resources that it adds, and patches. So there is one source for both ways to install, and a test
+the chart changes of it: resources that it adds, and patches. So both ways to install have one source, and a test
 renders them both and compares. What differs is only how a changed setting replaces the pods: the chart has checksums in
 annotations, kustomize hashes in names.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -43,19 +44,30 @@ def values_of(overlay: str | None) -> list[Path]:
     return [VALUES] if overlay is None else [VALUES, CHART / f"values-{overlay}.yaml"]
 
 
-def template(*values: Path, extra: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """`helm template` with the values, or what it says against them. Raises UnavailableError."""
-    command = [tools.helm(), "template", NAME, CHART, "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION]
-    command += ["--skip-tests", *(part for file in values for part in ("--values", file)), *extra]
-    return subprocess.run(map(str, command), check=False, capture_output=True, text=True)
+def helm(*arguments: str | Path, values: Manifest | None = None) -> subprocess.CompletedProcess[str]:
+    """What helm answers, with `values` over those of files. Raises UnavailableError."""
+    command = [str(tools.helm()), *map(str, arguments), *(() if values is None else ("--values", "-"))]
+    given = None if values is None else json.dumps(values)
+    return subprocess.run(command, check=False, capture_output=True, text=True, input=given)
+
+
+def template(*files: Path, values: Manifest | None = None, kube: str = KUBE_VERSION) -> str:
+    """What the chart renders. Raises ChartError where it refuses the values, and UnavailableError."""
+    where = (NAME, CHART, "--namespace", NAMESPACE, "--kube-version", kube, "--skip-tests")
+    result = helm("template", *where, *(part for file in files for part in ("--values", file)), values=values)
+    if result.returncode != 0:
+        raise ChartError(result.stderr)
+    return result.stdout
+
+
+class ChartError(Exception):
+    """The chart refuses its values."""
 
 
 def rendered(overlay: str | None) -> dict[Key, str]:
     """The documents of the chart without what only Helm needs, as text with its comments."""
-    result = template(*values_of(overlay))
-    assert result.returncode == 0, result.stderr
     documents = {}
-    for document in result.stdout.split("---\n"):
+    for document in template(*values_of(overlay)).split("---\n"):
         text = re.sub(r"^# Source: .*\n", "", document)
         manifest = yaml.safe_load(text)
         if manifest:

@@ -26,10 +26,12 @@ def instruction(name: str) -> str:
 
 
 def test_user_and_ports_are_those_of_the_manifests() -> None:
-    pod = yaml.safe_load((DEPLOY / "kubernetes" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    pod = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     context = pod["securityContext"]
     assert instruction("USER") == f"{context['runAsUser']}:{context['runAsGroup']}"
-    assert instruction("EXPOSE").split() == [str(port["containerPort"]) for port in pod["containers"][0]["ports"]]
+    ports = {port["name"]: str(port["containerPort"]) for port in pod["containers"][0]["ports"]}
+    # The metrics are for whoever runs the image, not for callers.
+    assert instruction("EXPOSE").split() == [ports["grpc"], ports["http"]]
 
 
 def test_build_has_what_the_wheel_is_made_of() -> None:

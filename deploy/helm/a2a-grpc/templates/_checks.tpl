@@ -68,7 +68,7 @@
   "A2A_METRICS_ADDR" "metrics.enabled" "A2A_REGISTER_HEADER" "registry.registerHeader"
   "A2A_TLS_CERT_FILE" "tls.existingSecret" "A2A_TLS_KEY_FILE" "tls.existingSecret" "A2A_TLS_CLIENT_CA_FILE" "tls.clientCa"
   "A2A_TLS_TERMINATED" "tls.existingSecret" "A2A_TLS_CLIENT_CERT" "tls.clientCert" "A2A_TLS_GRPC_CLIENT_CERT" "tls.grpcClientCert"
-  "OTEL_EXPORTER_OTLP_ENDPOINT" "otlp.endpoint" "OTEL_EXPORTER_OTLP_PROTOCOL" "otlp.protocol"
+  "OTEL_EXPORTER_OTLP_ENDPOINT" "otlp.endpoint"
   "OTEL_TRACES_SAMPLER_ARG" "otlp.samplingRatio" "OTEL_EXPORTER_OTLP_HEADERS" "otlp.headers" -}}
 {{- range $name, $_ := $settings }}
 {{- if hasKey $own $name }}

@@ -50,7 +50,6 @@ A2A_TLS_CLIENT_CA_FILE: /etc/a2a-grpc/client-ca/ca.crt
 {{- with .Values.otlp }}
 {{- if .endpoint }}
 OTEL_EXPORTER_OTLP_ENDPOINT: {{ .endpoint }}
-OTEL_EXPORTER_OTLP_PROTOCOL: {{ .protocol }}
 OTEL_TRACES_SAMPLER_ARG: {{ .samplingRatio }}
 {{- end }}
 {{- end }}

@@ -1,0 +1,457 @@
+"""The Helm chart: what it renders for many values, and which it refuses."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from a2a_grpc.server.bindings.grpc.health import LIVENESS
+from a2a_grpc.server.bindings.grpc.server import A2A_SERVICE, REGISTRY_SERVICE
+from a2a_grpc.server.settings import Settings, load
+from a2a_grpc.server.settings.source import all_settings
+from tests.deploy import tools
+from tests.deploy.checking import RELEASES, check
+from tests.deploy.manifests import CHART, ChartError, Key, Manifest, helm, key, overlays, template
+
+pytestmark = pytest.mark.wide
+
+EXAMPLES = sorted(CHART.glob("values-*.yaml"))
+STORE: Manifest = {"redis": {"existingSecret": {"name": "store"}}}
+# One gateway with one listener, for both routes.
+GATEWAY: Manifest = {"parentRefs": [{"name": "public", "namespace": "gateways"}]}
+VALUES: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
+
+
+def over(values: Manifest, more: Manifest) -> Manifest:
+    """`values` with `more` laid over them, as Helm does it."""
+    merged = dict(values)
+    for name, value in more.items():
+        below = merged.get(name)
+        merged[name] = over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def rendering(values: Manifest | None = None, *files: Path, kube: str = "1.33.0") -> dict[Key, Manifest]:
+    rendered = template(*files, values=over(STORE, values or {}), kube=kube)
+    return {key(manifest): manifest for manifest in yaml.safe_load_all(rendered) if manifest}
+
+
+def pod(made: dict[Key, Manifest], name: str = "a2a-grpc") -> Manifest:
+    spec: Manifest = made["Deployment", name]["spec"]["template"]["spec"]
+    return spec
+
+
+def container(made: dict[Key, Manifest], name: str = "a2a-grpc") -> Manifest:
+    first: Manifest = pod(made, name)["containers"][0]
+    return first
+
+
+def settings(made: dict[Key, Manifest], name: str = "a2a-grpc") -> dict[str, str]:
+    data: dict[str, str] = made["ConfigMap", name]["data"]
+    return data
+
+
+# -- every set of values -----------------------------------------------------------------------------------------------
+
+MATRIX: dict[str, Manifest] = {
+    "defaults": {},
+    "one replica": {"replicas": 1},
+    "an agent": {"agent": "my_agents.front:agent", "extraArgs": ["--register", "http://registry:8080"]},
+    "a file of agents": {"agents": {"file": {"agents": {"acme": "a:b"}}, "files": {"keys.json": '{"keys": []}'}}},
+    "agents of somebody else": {"agents": {"existingConfigMap": "agents"}},
+    "a store without a password": {"redis": {"existingSecret": {"name": ""}, "url": "redis://redis:6379/0"}},
+    "TLS": {"tls": {"existingSecret": "tls"}, "gateway": {"backendTls": {"caConfigMap": "ca"}}},
+    "TLS behind a gateway": {
+        "tls": {"existingSecret": "tls"},
+        "gateway": {
+            "enabled": True,
+            "grpc": GATEWAY | {"hostnames": ["grpc.example.com"]},
+            "http": GATEWAY | {"hostnames": ["example.com"], "requestTimeout": ""},
+            "backendTls": {"caConfigMap": "ca"},
+        },
+    },
+    "ServiceMonitor": {"metrics": {"monitor": "ServiceMonitor", "monitorLabels": {"release": "prometheus"}}},
+    "no metrics": {"metrics": {"enabled": False}},
+    "HPA by turns": {"autoscaling": {"enabled": True, "queueAge": None}},
+    "HPA by age": {"autoscaling": {"enabled": True, "turnsPerPod": None, "behavior": {}}},
+    "KEDA": {
+        "autoscaling": {
+            "enabled": True,
+            "kind": "keda",
+            "keda": {
+                "serverAddress": "http://prometheus:9090",
+                "authenticationRef": "prometheus",
+                "fallback": {"failureThreshold": 3, "replicas": 4},
+            },
+        }
+    },
+    "long turns": {"shutdown": {"drainGrace": 300}},
+    "registry": {
+        "registry": {"enabled": True, "registerHeader": {"existingSecret": "header"}},
+        "networkPolicy": {"grpcFrom": [{"podSelector": {}}]},
+    },
+    "telemetry": {
+        "otlp": {"endpoint": "http://collector:4317", "headers": {"existingSecret": "otlp"}, "samplingRatio": 1},
+        "settings": {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"},
+    },
+    "load balancer": {"service": {"grpc": {"headless": False, "port": 443}, "http": {"type": "LoadBalancer"}}},
+    "no policy, no budget, no account": {
+        "networkPolicy": {"enabled": False},
+        "podDisruptionBudget": {"enabled": False},
+        "serviceAccount": {"create": False},
+    },
+    "everything else": {
+        "nameOverride": "agent",
+        "fullnameOverride": "agent-of-acme",
+        "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
+        "extraEnv": [{"name": "MODEL", "value": "small"}],
+        "extraEnvFrom": [{"secretRef": {"name": "model"}}],
+        "extraVolumes": [{"name": "data", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "initContainers": [{"name": "first", "image": "busybox"}],
+        "sidecars": [{"name": "beside", "image": "busybox"}],
+        "nodeSelector": {"pool": "agents"},
+        "tolerations": [{"key": "agents", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"c": "d"},
+        "topologySpread": [],
+        "networkPolicy": {
+            "dnsTo": [{"namespaceSelector": {}}],
+            "https": {"to": []},
+            "extraEgress": [{"ports": [{"port": 8443}]}],
+            "extraIngress": [{"ports": [{"port": 9000}]}],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+def test_every_manifest_is_valid_and_finds_its_pods(values: Manifest) -> None:
+    made = rendering(values)
+    for manifest in made.values():
+        check(manifest)
+        assert manifest["metadata"]["labels"].keys() >= {
+            "app.kubernetes.io/name",
+            "app.kubernetes.io/instance",
+            "app.kubernetes.io/version",
+            "app.kubernetes.io/component",
+            "app.kubernetes.io/part-of",
+            "app.kubernetes.io/managed-by",
+            "helm.sh/chart",
+        }
+    assert not [kind for kind, _ in made if kind == "Secret"], "secrets are referred to"
+    labels = [m["spec"]["template"]["metadata"]["labels"] for (kind, _), m in made.items() if kind == "Deployment"]
+    for selector in selectors(made):
+        found = [found for found in labels if selector.items() <= found.items()]
+        assert len(found) == 1, "neither nobody's pods nor those of others"
+
+
+def selectors(made: dict[Key, Manifest]) -> Iterator[dict[str, str]]:
+    for (kind, name), manifest in made.items():
+        spec = manifest.get("spec", {})
+        if kind == "Deployment":
+            yield spec["selector"]["matchLabels"]
+            for spread in spec["template"]["spec"].get("topologySpreadConstraints", []):
+                yield spread["labelSelector"]["matchLabels"]
+        elif kind == "PodDisruptionBudget":
+            yield spec["selector"]["matchLabels"]
+        elif kind == "NetworkPolicy":
+            yield spec["podSelector"]["matchLabels"]
+        elif kind == "Service" and not name.endswith("-metrics"):
+            yield spec["selector"]
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+def test_the_server_takes_the_settings(values: Manifest) -> None:
+    """Each is known, and together they leave nothing to complain about but who may call and what is encrypted."""
+    made = rendering(values)
+    known = {setting.variable.name for setting in all_settings(Settings)}
+    for (kind, name), manifest in made.items():
+        if kind != "Deployment":
+            continue
+        environment = manifest["spec"]["template"]["spec"]["containers"][0].get("env", [])
+        names = settings(made, name).keys() | {variable["name"] for variable in environment}
+        assert {name for name in names if name.startswith(("A2A_", "OTEL_"))} <= known
+        given = {"A2A_REDIS_URL": "redis://redis:6379/0", "A2A_API_KEYS": f"caller:{'0' * 64}"}
+        files = {name for name in settings(made, name) if name.endswith("_FILE")}
+        load({name: value for name, value in settings(made, name).items() if name not in files} | given)
+
+
+@pytest.mark.parametrize("kube", [f"{release}.0" for release in RELEASES])
+def test_each_release_of_kubernetes_gets_it(kube: str) -> None:
+    for manifest in rendering(kube=kube).values():
+        check(manifest, (kube.removesuffix(".0"),))
+
+
+def test_an_older_kubernetes_is_refused() -> None:
+    with pytest.raises(ChartError, match=r"requires kubeVersion: >=1\.27\.0-0"):
+        rendering(kube="1.26.0")
+
+
+@pytest.mark.parametrize("file", [None, *EXAMPLES], ids=lambda file: file and file.stem)
+def test_lint(file: Path | None) -> None:
+    result = helm("lint", "--strict", CHART, *(("--values", file) if file else ()), values=None if file else STORE)
+    assert result.returncode == 0, result.stdout
+    assert "WARNING" not in result.stdout
+
+
+def test_examples_are_complete() -> None:
+    """`helm install -f values-NAME.yaml` is enough: each says where the store is."""
+    assert {file.stem.removeprefix("values-") for file in EXAMPLES} == set(overlays())
+    for file in EXAMPLES:
+        template(file)
+
+
+def test_package(tmp_path: Path) -> None:
+    version = tomllib.loads((tools.ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == version
+    assert helm("package", CHART, "--destination", tmp_path).returncode == 0
+    assert [file.name for file in tmp_path.iterdir()] == [f"a2a-grpc-{chart['version']}.tgz"]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[Manifest, str]] = {
+    "no store": ({"redis": {"existingSecret": {"name": ""}}}, "there is no embedded store in a cluster"),
+    "two stores": ({"redis": {"url": "redis://redis"}}, "are both set"),
+    "a password in the values": (
+        {"redis": {"existingSecret": {"name": ""}, "url": "redis://:secret@redis:6379"}},
+        r"redis\.url holds a password",
+    ),
+    "no Redis at all": ({"redis": {"existingSecret": {"name": ""}, "url": "postgres://db"}}, "is none of redis://"),
+    "a cluster in one shard": (
+        {"redis": {"existingSecret": {"name": ""}, "url": "redis+cluster://a:6379"}},
+        r"redis\.shards below 16",
+    ),
+    "a secret as a setting": ({"settings": {"A2A_API_KEYS": "a:b"}}, r"value of its own in this chart: apiKeys\."),
+    "the store as a setting": ({"registry": {"settings": {"A2A_REDIS_URL": "redis://x"}}}, r"registry\.settings\."),
+    "another port": ({"settings": {"A2A_GRPC_ADDR": "0.0.0.0:1"}}, r"settings\.A2A_GRPC_ADDR cannot be set"),
+    "no setting": ({"settings": {"GRPC_VERBOSITY": "debug"}}, "does not match pattern"),
+    "an unknown value": ({"replicaCount": 3}, "additional properties 'replicaCount' not allowed"),
+    "an agent and agents": (
+        {"agent": "a:b", "agents": {"existingConfigMap": "c"}},
+        "only one can be the argument of serve",
+    ),
+    "a drain that cannot end": ({"shutdown": {"drainTimeout": 27}}, r"drainTimeout is 27 s; .* are 28 s"),
+    "a kubelet that kills": (
+        {"shutdown": {"drainGrace": 300, "terminationGracePeriodSeconds": 30}},
+        r"terminationGracePeriodSeconds is 30 s; .* are 315 s",
+    ),
+    "a hook that is not counted": (
+        {"shutdown": {"preStopSleep": 10, "terminationGracePeriodSeconds": 30}},
+        r"terminationGracePeriodSeconds is 30 s; .* are 40 s",
+    ),
+    "called after it has stopped": ({"shutdown": {"drainDelay": 3}}, "needs 4 s to find a pod not ready"),
+    "probes locked out": ({"tls": {"existingSecret": "tls", "clientCert": "required"}}, "tls/clientCert"),
+    "authorities without TLS": ({"tls": {"clientCa": {"existingSecret": "ca"}}}, r"need tls\.existingSecret"),
+    "certificates of nobody": ({"tls": {"existingSecret": "tls", "grpcClientCert": "required"}}, r"need tls\.clientCa"),
+    "a route to nowhere": ({"gateway": {"enabled": True}}, r"gateway\.grpc\.parentRefs is missing"),
+    "two routes with one name": (
+        {"gateway": {"enabled": True, "grpc": GATEWAY | {"hostnames": ["a"]}, "http": GATEWAY | {"hostnames": ["a"]}}},
+        'both have the host name "a"',
+    ),
+    "two routes without names": ({"gateway": {"enabled": True, "grpc": GATEWAY, "http": GATEWAY}}, "has no hostnames"),
+    "an ingress to nowhere": ({"ingress": {"enabled": True}}, r"ingress\.grpc\.host is missing"),
+    "two protocols on one host": (
+        {"ingress": {"enabled": True, "grpc": {"host": "a"}, "http": {"host": "a"}}},
+        r"ingress\.grpc\.host and ingress\.http\.host are the same",
+    ),
+    "fewer than at least": ({"autoscaling": {"enabled": True, "minReplicas": 11}}, "minReplicas is above"),
+    "scaling by nothing": (
+        {"autoscaling": {"enabled": True, "turnsPerPod": None, "queueAge": None}},
+        "needs something to scale by",
+    ),
+    "KEDA without Prometheus": ({"autoscaling": {"enabled": True, "kind": "keda"}}, "serverAddress is missing"),
+    "scaling in the dark": (
+        {"autoscaling": {"enabled": True}, "metrics": {"enabled": False}},
+        r"metrics\.enabled must be true",
+    ),
+    "monitoring nothing": ({"metrics": {"enabled": False, "monitor": "PodMonitor"}}, "has nothing to read"),
+    "a budget that blocks every drain": ({"podDisruptionBudget": {"maxUnavailable": 0}}, "podDisruptionBudget"),
+}
+
+
+@pytest.mark.parametrize(("values", "says"), REFUSED.values(), ids=REFUSED)
+def test_values_that_cannot_work_are_refused(values: Manifest, says: str) -> None:
+    with pytest.raises(ChartError, match=says):
+        rendering(values)
+
+
+def test_a_hook_that_this_kubernetes_has_not_is_refused() -> None:
+    hook: Manifest = {"shutdown": {"preStopSleep": 5}}
+    with pytest.raises(ChartError, match=r"needs Kubernetes 1\.30 or later, this is v1\.29\.0"):
+        rendering(hook, kube="1.29.0")
+    made = rendering(hook, kube="1.30.0")
+    assert container(made)["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
+    check(made["Deployment", "a2a-grpc"], ("1.30", *RELEASES[1:]))
+
+
+def test_the_schema_knows_each_value_and_no_other() -> None:
+    def compare(values: Any, schema: Manifest, where: str) -> None:
+        if schema.get("additionalProperties") is False:
+            assert set(schema["properties"]) == set(values), where or "values.yaml"
+            for name, inner in schema["properties"].items():
+                compare(values[name], inner, f"{where}.{name}")
+
+    # Helm hands it down to charts within charts. A probe may wait before its first look.
+    del SCHEMA["properties"]["global"]
+    for probe in SCHEMA["properties"]["probes"]["properties"].values():
+        del probe["properties"]["initialDelaySeconds"]
+    compare(VALUES, SCHEMA, "")
+    jsonschema.validate(VALUES, SCHEMA)
+
+
+# -- what comes out ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shutdown", "timeout", "period"),
+    [
+        ({}, 28, 30),
+        ({"drainGrace": 300}, 313, 315),
+        ({"drainDelay": 0, "preStopSleep": 10}, 23, 35),
+        ({"drainTimeout": 40}, 40, 42),
+        ({"terminationGracePeriodSeconds": 60}, 28, 60),
+    ],
+)
+def test_the_times_of_a_stop_are_worked_out(shutdown: Manifest, timeout: int, period: int) -> None:
+    made = rendering({"shutdown": shutdown})
+    assert settings(made)["A2A_DRAIN_TIMEOUT"] == str(timeout)
+    assert pod(made)["terminationGracePeriodSeconds"] == period
+    load(settings(made) | {"A2A_REDIS_URL": "redis://redis"})
+
+
+def test_a_changed_setting_replaces_the_pods_and_nothing_else_does() -> None:
+    def revision(values: Manifest) -> Manifest:
+        template: Manifest = rendering(values)["Deployment", "a2a-grpc"]["spec"]["template"]
+        return template
+
+    before = revision({})
+    assert revision({"settings": {"A2A_LOG_LEVEL": "debug"}}) != before
+    one = revision({"agents": {"file": {"agents": {"a": "b:c"}}}})
+    assert revision({"agents": {"file": {"agents": {"a": "b:d"}}}}) != one
+    assert (
+        revision({"replicas": 5, "gateway": {"enabled": True, "grpc": {"enabled": False}, "http": GATEWAY}}) == before
+    )
+
+
+def test_large_numbers_are_written_out() -> None:
+    """Helm reads them as floating point, and would write 4.194304e+06."""
+    made = settings(
+        rendering({"settings": {"A2A_MAX_MESSAGE_BYTES": 4194304, "A2A_LEASE_TTL": 2.5, "A2A_PUSH": False}})
+    )
+    assert (made["A2A_MAX_MESSAGE_BYTES"], made["A2A_LEASE_TTL"], made["A2A_PUSH"]) == ("4194304", "2.5", "false")
+
+
+def test_several_agents() -> None:
+    agents = {"agents": {"": "front:agent", "acme": {"agent": "support:agent", "limits": {"caller": {"streams": 10}}}}}
+    made = rendering({"agents": {"file": agents, "files": {"acme-keys.json": '{"keys": []}\n'}}})
+    data = made["ConfigMap", "a2a-grpc-agents"]["data"]
+    assert yaml.safe_load(data["agents.yaml"]) == agents
+    assert data["acme-keys.json"] == '{"keys": []}\n'
+    assert container(made)["args"] == ["serve", "/etc/a2a-grpc/agents/agents.yaml"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container(made)["volumeMounts"]}
+    assert mounted["agents"] == "/etc/a2a-grpc/agents"
+
+
+def test_with_tls_probes_go_over_https_and_find_the_same() -> None:
+    """The gRPC probes of Kubernetes speak no TLS, and show no certificate over HTTPS."""
+    tls = {"existingSecret": "tls", "clientCa": {"existingConfigMap": "ca"}, "grpcClientCert": "required"}
+    made = rendering({"tls": tls})
+    probes = {name: container(made)[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    assert {name: probe["path"] for name, probe in probes.items()} == {
+        "startup": "/healthz",
+        "readiness": "/readyz",
+        "liveness": "/healthz",
+    }
+    assert {(probe["scheme"], probe["port"]) for probe in probes.values()} == {("HTTPS", "http")}
+    mounted = {mount["name"]: mount["mountPath"] for mount in container(made)["volumeMounts"]}
+    for name, value in settings(made).items():
+        if name.startswith("A2A_TLS_") and name.endswith("_FILE"):
+            assert str(Path(value).parent) in mounted.values()
+    assert settings(made)["A2A_TLS_TERMINATED"] == "false"
+
+
+def test_the_registry_is_a_service_of_its_own_that_agents_reach() -> None:
+    made = rendering({"registry": {"enabled": True, "settings": {"A2A_REGISTRY_MAX_AGENTS": 100}}})
+    assert container(made, "a2a-grpc-registry")["args"] == ["registry"]
+    probes = {name: container(made, "a2a-grpc-registry")[f"{name}Probe"]["grpc"] for name in ("liveness", "readiness")}
+    assert {name: probe["service"] for name, probe in probes.items()} == {
+        "liveness": LIVENESS,
+        "readiness": REGISTRY_SERVICE,
+    }
+    assert container(made)["readinessProbe"]["grpc"]["service"] == A2A_SERVICE
+    assert settings(made)["A2A_REGISTER_URL"] == "http://a2a-grpc-registry-http:8080"
+    assert ("Service", "a2a-grpc-registry-http") in made
+    ours = settings(made, "a2a-grpc-registry")
+    assert ours["A2A_REGISTRY_MAX_AGENTS"] == "100"
+    assert "A2A_REGISTRY_MAX_AGENTS" not in settings(made)
+    # What the card of the agents says is where the registry may connect to.
+    card = {settings(made)["A2A_PUBLIC_GRPC_ADDR"], settings(made)["A2A_PUBLIC_HTTP_URL"].removeprefix("http://")}
+    assert {address.split(":")[0] for address in card} == set(ours["A2A_REGISTRY_ALLOW"].split(","))
+
+
+def test_the_card_tells_where_routes_from_outside_lead() -> None:
+    routes = {"enabled": True, "grpc": GATEWAY | {"hostnames": ["g.example.com"]}}
+    routes["http"] = GATEWAY | {"hostnames": ["h.example.com"]}
+    made = settings(rendering({"gateway": routes}))
+    assert made["A2A_PUBLIC_GRPC_ADDR"] == "g.example.com:443"
+    assert made["A2A_PUBLIC_HTTP_URL"] == "https://h.example.com"
+    given = {"publicGrpcAddr": "elsewhere:1", "publicHttpUrl": "https://elsewhere/a"}
+    made = settings(rendering({"gateway": routes} | given))
+    assert made["A2A_PUBLIC_GRPC_ADDR"] == "elsewhere:1"
+    assert made["A2A_PUBLIC_HTTP_URL"] == "https://elsewhere/a"
+
+
+def test_secrets_are_only_referred_to() -> None:
+    rendered = template(CHART / "values-production.yaml")
+    made = {key(manifest): manifest for manifest in yaml.safe_load_all(rendered) if manifest}
+    references = {
+        variable["name"]: tuple(variable["valueFrom"]["secretKeyRef"].values())
+        for variable in container(made)["env"]
+        if "secretKeyRef" in variable.get("valueFrom", {})
+    }
+    assert references == {
+        "A2A_REDIS_URL": ("a2a-grpc", "redis-url"),
+        "A2A_API_KEYS": ("a2a-grpc", "api-keys"),
+        "A2A_ENCRYPTION_KEYS": ("a2a-grpc", "encryption-keys"),
+    }
+    secret = {setting.variable.name for setting in all_settings(Settings) if setting.variable.secret}
+    assert references.keys() <= secret
+    assert not settings(made).keys() & secret
+
+
+@pytest.mark.parametrize("name", sorted(s.variable.name for s in all_settings(Settings) if s.variable.secret))
+def test_no_secret_is_taken_as_a_setting(name: str) -> None:
+    with pytest.raises(ChartError, match=re.escape(f"settings.{name} has a value of its own")):
+        rendering({"settings": {name: "value"}})
+
+
+def test_the_autoscaler_alone_says_how_many_pods() -> None:
+    made = rendering({"autoscaling": {"enabled": True, "minReplicas": 3}})
+    assert "replicas" not in made["Deployment", "a2a-grpc"]["spec"]
+    spec = made["HorizontalPodAutoscaler", "a2a-grpc"]["spec"]
+    turns, age = spec["metrics"]
+    assert turns["pods"]["metric"]["name"] == "a2a_turns_active"
+    assert turns["pods"]["target"] == {"type": "AverageValue", "averageValue": "70"}
+    assert age["external"]["metric"]["name"] == "a2a_queue_age_seconds"
+    assert age["external"]["target"] == {"type": "Value", "value": "5"}
+
+
+def test_notes_say_what_is_left_to_do() -> None:
+    install = ("install", "a2a-grpc", CHART, "--namespace", "agents", "--dry-run=client")
+    open_to_all = helm(*install, values=STORE).stdout
+    assert "dns:///a2a-grpc.agents:50051" in open_to_all
+    assert "WARNING: no authentication is configured" in open_to_all
+    assert "The pods start when the Secret store has the key redis-url." in open_to_all
+    assert "WARNING" not in helm(*install, values=over(STORE, {"apiKeys": {"existingSecret": "store"}})).stdout
