@@ -1,7 +1,7 @@
 """What metrics and a limit cost a call. `python -m bench.overhead`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from statistics import median
 from typing import Any, NamedTuple
@@ -34,12 +34,13 @@ class Row(NamedTuple):
     cpu_against: float
 
 
-def measure(rounds: int, calls: int) -> Iterator[Row]:
-    """GetTask and SendMessage over gRPC, each case after the other in every round."""
+def measure(rounds: int, calls: int, cases: Mapping[str, Mapping[str, Any]] = _CASES) -> Iterator[Row]:
+    """GetTask and SendMessage over gRPC, each case after the other in every round, compared with the first of them."""
+    first = next(iter(cases))
     with ExitStack() as stack:
         url = stack.enter_context(store())
-        servers = {name: stack.enter_context(service(url, **env)) for name, env in _CASES.items()}
-        get = a2a_pb2.GetTaskRequest(id=_task(servers["nothing"]))
+        servers = {name: stack.enter_context(service(url, **env)) for name, env in cases.items()}
+        get = a2a_pb2.GetTaskRequest(id=_task(servers[first]))
         for method, request in (("GetTask", get), ("SendMessage", message("work"))):
             seen: dict[str, list[tuple[float, float]]] = {name: [] for name in servers}
             for turn in range(rounds + 1):
@@ -48,7 +49,7 @@ def measure(rounds: int, calls: int) -> Iterator[Row]:
                     rate = grpc_load(server.grpc, method, request, calls).per_second
                     if turn:  # the first one warms up
                         seen[name].append((rate, 1e6 * (server.cpu_seconds - before) / calls))
-            base = seen["nothing"]
+            base = seen[first]
             for name, runs in seen.items():
                 yield Row(
                     method,

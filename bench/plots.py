@@ -47,22 +47,22 @@ def _axes(count: int, height: float = 3.4) -> tuple[Any, list[Axes]]:
 
 def _throughput(result: throughput.Throughput) -> Any:
     """Above the rates, below the percentiles; logarithmic, since the sides are far apart."""
-    figure, axes = plt.subplots(2, len(result.works), figsize=(4.2 * len(result.works), 6.4), layout="constrained")
-    for (rate, times), work in zip(axes.T, result.works, strict=True):
+    figure, axes = plt.subplots(
+        2, len(result.works), figsize=(3.6 * len(result.works), 5.6), layout="constrained", sharey="row"
+    )
+    for (rates, times), work in zip(axes.T, result.works, strict=True):
         names = [side.name for side in work.sides]
-        colours = [_COLOURS[name] for name in names]
-        rate.set_title(work.name, fontsize=10)
-        bars = rate.barh(names, [side.per_second for side in work.sides], color=colours)
-        rate.bar_label(bars, fmt=" %.0f", fontsize=8)
-        rate.set(xscale="log", xlabel="calls a second", xlim=(10, 40_000))
-        rate.invert_yaxis()
+        rates.set_title(work.name, fontsize=9)
+        bars = rates.barh(names, [side.per_second for side in work.sides], color=[_COLOURS[name] for name in names])
+        rates.bar_label(bars, fmt=" %.0f", fontsize=8)
+        rates.set(xscale="log", xlabel="calls a second", xlim=(10, 60_000))
         for side in work.sides:
-            shares, values = ["p50", "p90", "p99"], [side.p50, side.p90, side.p99]
-            times.plot(shares, values, marker="o", color=_COLOURS[side.name], label=side.name)
-        times.set(yscale="log", ylabel="ms, 32 calls in flight")
-        for one in (rate, times):
+            times.plot(["p50", "p90", "p99"], [side.p50, side.p90, side.p99], marker="o", color=_COLOURS[side.name])
+        times.set(yscale="log", xlabel="of the calls, 32 in flight")
+        for one in (rates, times):
             one.spines[["top", "right"]].set_visible(False)
-    axes[1][0].legend(fontsize=8, frameon=False)
+    axes[0][0].invert_yaxis()
+    axes[1][0].set_ylabel("ms")
     return figure
 
 

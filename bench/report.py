@@ -18,7 +18,7 @@ def markdown(folder: Path) -> str:
     parts = [
         "## Goals",
         "| work | against | reached | goal | met |\n|---|---|---|---|---|\n" + "\n".join(one.row() for one in held),
-        _missed([budget for budget in held if not budget.met]),
+        missed(held),
     ]
     for subject, taken in found:
         picture = plots.file_of(subject.name, folder)
@@ -31,12 +31,14 @@ def markdown(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def _missed(missed: list[Budget]) -> str:
-    if not missed:
+def missed(budgets: list[Budget]) -> str:
+    """Those that were missed, in a sentence."""
+    found = [one for one in budgets if not one.met]
+    if not found:
         return "All goals are met."
     return (
-        f"**{len(missed)} missed:** "
-        + "; ".join(f"{one.work}{'' if one.against == '–' else f', against {one.against}'}" for one in missed)
+        f"**{len(found)} missed:** "
+        + "; ".join(f"{one.work}{'' if one.against == '–' else f', against {one.against}'}" for one in found)
         + "."
     )
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import grpc.aio
+import httpx
 from redis import Redis
 
 from a2a_grpc.pb import a2a_pb2, a2a_pb2_grpc
 from bench import results
-from bench.calls import VERSION, message
+from bench.calls import VERSION, as_json, message
 from bench.processes import Server, service, store
 from bench.rounds import growth
 from bench.subject import Budget, Effort, Subject, table
@@ -62,8 +63,9 @@ class Soak:
 class Callers:
     """Their calls, and how often each was made."""
 
-    def __init__(self, channel: grpc.aio.Channel, seed: int) -> None:
+    def __init__(self, channel: grpc.aio.Channel, client: httpx.AsyncClient, seed: int) -> None:
         self._stub = a2a_pb2_grpc.A2AServiceStub(channel)
+        self._client = client
         self._chance = random.Random(seed)
         self.done: Counter[str] = Counter()
         self.failed = 0
@@ -71,16 +73,17 @@ class Callers:
     async def go_on(self, until: float) -> None:
         """One caller, until that time of `time.monotonic`."""
         kinds: list[Callable[[], Awaitable[object]]] = [
-            self._send, self._stream, self._leave, self._read, self._list, self._answer, self._cancel,
+            self._send, self._stream, self._leave, self._read, self._list, self._answer, self._cancel, self._post,
+            self._listen,
         ]  # fmt: skip
         while time.monotonic() < until:
-            kind = self._chance.choices(kinds, weights=(6, 2, 1, 4, 1, 1, 1))[0]
+            kind = self._chance.choices(kinds, weights=(6, 2, 1, 4, 1, 1, 1, 2, 1))[0]
             try:
                 await kind()
-            except grpc.aio.AioRpcError as error:
+            except (grpc.aio.AioRpcError, httpx.HTTPError) as error:
                 self.failed += 1
                 if self.failed < 10:
-                    sys.stderr.write(f"bench: {kind.__name__} failed: {error.code()} {error.details()}\n")
+                    sys.stderr.write(f"bench: {kind.__name__} failed: {error!r}\n")
             self.done[kind.__name__.strip("_")] += 1
 
     async def _send(self) -> a2a_pb2.Task:
@@ -112,6 +115,17 @@ class Callers:
         task = (await self._stub.SendMessage(message("idle", at_once=True), metadata=VERSION)).task
         await self._stub.CancelTask(a2a_pb2.CancelTaskRequest(id=task.id), metadata=VERSION)
 
+    async def _post(self) -> None:
+        answer = await self._client.post("/message:send", json=as_json("work"))
+        answer.raise_for_status()
+
+    async def _listen(self) -> None:
+        """Leaves a stream of server-sent events after the first of them."""
+        async with self._client.stream("POST", "/message:stream", json=as_json("chunks 20")) as answer:
+            answer.raise_for_status()
+            async for _ in answer.aiter_lines():
+                break
+
 
 def soak(minutes: float) -> Soak:
     """One run."""
@@ -123,8 +137,11 @@ def soak(minutes: float) -> Soak:
 
 async def _run(server: Server, client: Redis, minutes: float) -> Soak:
     samples = []
-    async with grpc.aio.insecure_channel(server.grpc) as channel:
-        callers = Callers(channel, 1)
+    async with (
+        grpc.aio.insecure_channel(server.grpc) as channel,
+        httpx.AsyncClient(base_url=server.http, headers=dict(VERSION), timeout=30) as http,
+    ):
+        callers = Callers(channel, http, 1)
         begun, end = time.monotonic(), time.monotonic() + 60 * minutes
         calling = [asyncio.create_task(callers.go_on(end)) for _ in range(_CALLERS)]
         for number in range(1, _SAMPLES + 1):

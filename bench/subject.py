@@ -17,7 +17,7 @@ class Effort:
         return max(1, round(number * self.scale))
 
 
-FULL, QUICK, MOMENT = Effort(), Effort(1, 0.1), Effort(1, 0.01)
+FULL, QUICK, MOMENT = Effort(), Effort(1, 0.1), Effort(1, 0.005)
 
 
 @dataclass(frozen=True)

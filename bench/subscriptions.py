@@ -20,7 +20,8 @@ from bench.subject import Budget, Effort, Subject, table
 _COUNT, _STEPS, _CHANNELS = 10_000, 4, 20
 _OPENING = 256
 """Streams that are opened at the same time."""
-_IDLE = 5.0
+_SETTLING, _IDLE = 1.0, 10.0
+"""Seconds before memory is looked at, and in which nothing happens."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ def measure(effort: Effort) -> Subscriptions:
     """Once each: memory that was used once is not given back."""
     counts = [effort.many(_COUNT) * step // _STEPS for step in range(_STEPS + 1)]
     with floor("grpc") as server:
-        empty = asyncio.run(_open("empty grpc.aio streams", server, ["t"] * counts[-1], counts, None))
+        empty = asyncio.run(_open("empty grpc.aio streams", server, ["t"] * counts[-1], counts, None, effort))
     with store() as url, service(url) as server, Redis.from_url(url) as client:
         tasks = asyncio.run(_waiting(server.grpc, counts[-1]))
-        ours = asyncio.run(_open("subscriptions", server, tasks, counts, client))
+        ours = asyncio.run(_open("subscriptions", server, tasks, counts, client, effort))
     return Subscriptions(empty, ours)
 
 
@@ -73,7 +74,9 @@ async def _waiting(address: str, count: int) -> list[str]:
         return [task_id for asked in await asyncio.gather(*(ask() for _ in range(32))) for task_id in asked]
 
 
-async def _open(name: str, server: Server, tasks: list[str], counts: list[int], client: Redis | None) -> Streams:
+async def _open(
+    name: str, server: Server, tasks: list[str], counts: list[int], client: Redis | None, effort: Effort
+) -> Streams:
     memory, connections, open_streams = [], 0, []
     async with AsyncExitStack() as stack:
         # A channel of its own for each: those of one address share their connection otherwise.
@@ -98,13 +101,13 @@ async def _open(name: str, server: Server, tasks: list[str], counts: list[int], 
                     open_streams.append(stream)
 
             await asyncio.gather(*(subscribe() for _ in range(_OPENING)))
-            await asyncio.sleep(1)
+            await asyncio.sleep(_SETTLING * min(1, 10 * effort.scale))
             memory.append(float(server.memory))
             if client is not None:
                 # Without this one's own.
                 connections = max(connections, client.info("clients")["connected_clients"] - 1)
         used, begun = server.cpu_seconds, time.perf_counter()
-        await asyncio.sleep(_IDLE)
+        await asyncio.sleep(_IDLE * effort.scale)
         cpu = (server.cpu_seconds - used) / (time.perf_counter() - begun)
         for stream in open_streams:
             stream.cancel()
