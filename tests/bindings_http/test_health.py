@@ -1,5 +1,7 @@
 """`/healthz` and `/readyz` (B103): restart me, and send me work, are two questions."""
 
+import time
+
 import pytest
 
 from a2a_grpc.server.core.readiness import Readiness
@@ -28,6 +30,35 @@ async def test_ready_follows_the_components() -> None:
         assert (response.status_code, response.json()["components"]) == (200, {"store": "ok", "engine": "ok"})
         readiness.set("engine", False, "draining")
         assert (await client.get("/readyz")).status_code == 503
+
+
+@pytest.mark.parametrize("query", ["verbose", "verbose=true", "probe=1&verbose="])
+async def test_verbose_tells_of_each_component_since_when_and_why(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+    monkeypatch.setattr(time, "time", lambda: now)
+    readiness = Readiness()
+    readiness.set("store", True)
+    readiness.set("events", True)
+    now += 1.5
+    readiness.set("store", True)
+    readiness.set("events", False, "not followed")
+    async with serving(ScriptedHandler(), readiness=readiness) as client:
+        response = await client.get(f"/readyz?{query}")
+    monkeypatch.undo()
+    assert response.status_code == 503
+    assert response.json() == {
+        "status": "not ready",
+        "since": "2027-01-15T08:00:01.500Z",
+        "components": {
+            "store": {"status": "ready", "since": "2027-01-15T08:00:00.000Z", "checked": "2027-01-15T08:00:01.500Z"},
+            "events": {
+                "status": "not ready",
+                "since": "2027-01-15T08:00:01.500Z",
+                "checked": "2027-01-15T08:00:01.500Z",
+                "reason": "not followed",
+            },
+        },
+    }
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

@@ -1,6 +1,10 @@
 """Readiness is the sum of its components, and its subscribers see each change once."""
 
-from a2a_grpc.server.core.readiness import Readiness
+import time
+
+import pytest
+
+from a2a_grpc.server.core.readiness import Readiness, State
 
 
 def test_a_process_that_depends_on_nothing_yet_is_not_ready() -> None:
@@ -20,6 +24,24 @@ def test_all_components_must_be_ready() -> None:
     readiness.set("upstream", ready=True)
     answers.append(readiness.ready)
     assert answers == [True, False, True]
+
+
+def test_a_state_has_a_beginning_and_a_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    readiness = Readiness()
+    assert readiness.since == 100
+    readiness.set("store", ready=True)
+    now = 101.0
+    readiness.set("store", ready=True)
+    assert readiness.components() == {"store": State(ready=True, reason="", since=100, checked=101)}
+    now = 102.0
+    readiness.set("store", ready=False, reason="away")
+    now = 103.0
+    readiness.set("store", ready=False, reason="loading")
+    # It is away since it went away, whatever the reason became.
+    assert readiness.components() == {"store": State(ready=False, reason="loading", since=102, checked=103)}
+    assert readiness.since == 102
 
 
 def test_a_fault_without_a_reason_is_still_a_fault() -> None:

@@ -38,6 +38,15 @@ async def work(turn: Turn) -> None:
             await turn.working()
             await turn.flush()
             time.sleep(60)  # noqa: ASYNC251 - what authors do by mistake
+        case "stutter":
+            await turn.working()
+            for _ in range(int(rest)):
+                time.sleep(0.03)  # noqa: ASYNC251 - for a moment, again and again
+                await asyncio.sleep(0.03)
+        case "stand":
+            await turn.working()
+            await turn.flush()
+            time.sleep(float(rest))  # noqa: ASYNC251 - as above
         case "regex":
             await turn.working()
             await turn.flush()

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import uvloop
 from redis.exceptions import ResponseError
 
 from a2a_grpc.server.store.connections import to_server
@@ -176,6 +178,23 @@ async def test_a_frozen_server_fails_calls_in_time_and_its_late_answers_reach_no
         assert await asyncio.gather(*(keep(pipeline, at) for at in range(99, 200))) == [
             number(at) for at in range(99, 200)
         ]
+
+
+def test_who_stood_still_reads_the_answers_before_it_takes_them_for_lost(one_store_server: StoreServer) -> None:
+    """The timeouts were over meanwhile, and the connection looked silent: neither was the store's doing."""
+
+    async def stand_still() -> None:
+        async with connect(one_store_server.url, TIMEOUT) as pipeline:
+            await keep(pipeline, 0)
+            before = connections(one_store_server)
+            calls = [keep(pipeline, at) for at in range(1, 4)]
+            await asyncio.sleep(0)  # they are sent
+            time.sleep(2 * TIMEOUT)  # noqa: ASYNC251 - as an agent does by mistake
+            assert await asyncio.gather(*calls) == [number(at) for at in range(1, 4)]
+            assert connections(one_store_server) == before
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(stand_still())
 
 
 async def test_a_server_that_comes_back_in_time_answers(store_server: StoreServer) -> None:

@@ -35,7 +35,10 @@ def spare_the_collector() -> None:
 
 
 class StoreWatch:
-    """Keeps the readiness true to the store: the components `store` (it takes writes) and `events` (it is followed).
+    """Keeps the readiness true to the store, with three components.
+
+    It takes writes (`store`), it is followed (`events`), and the others know of this replica, so that it claims turns
+    (`turns`).
 
     The service starts without its store and waits for it; it is not ready meanwhile, and not restarted for it (B103).
     """
@@ -47,6 +50,7 @@ class StoreWatch:
         self._readiness = readiness
         readiness.set("store", False, "not reached yet")
         readiness.set("events", False, "not followed yet")
+        readiness.set("turns", False, "not claimed yet")
 
     async def run(self, on_reached: Callable[[], Awaitable[None]]) -> None:
         """Reach the store, start what needs it, call `on_reached`, then watch it for as long as the process lives.
@@ -76,7 +80,9 @@ class StoreWatch:
 
     def _note(self, error: StoreUnavailableError | None) -> None:
         was_ready = self._readiness.ready
+        lease = self._engine.lease
         self._readiness.set("store", error is None, str(error or ""))
+        self._readiness.set("turns", lease.valid, lease.trouble or "the other replicas do not know of this one")
         followed = self._tail.connected
         self._readiness.set("events", followed, "the connection that follows the store is down")
         if self._readiness.ready != was_ready:

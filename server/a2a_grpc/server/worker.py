@@ -90,7 +90,7 @@ class Membership:
         self.assignment = Assignment(**json.loads(self._receive(length)))
         self._render: Callable[[], Awaitable[bytes]] | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._was_ready = False
+        self._was_ready = self._told = False
         threading.Thread(target=self._outlive, name="a2a-supervisor", daemon=True).start()
 
     def _receive(self, length: int) -> bytes:
@@ -112,7 +112,8 @@ class Membership:
     def note(self, ready: bool) -> None:
         """The readiness of this process; see `Readiness.subscribe`."""
         self._was_ready = self._was_ready or ready
-        if self._was_ready and self._writer is not None:
+        if self._was_ready and self._writer is not None and not self._told:
+            self._told = True
             self._writer.write(frame(READY))
 
     async def run(self) -> NoReturn:

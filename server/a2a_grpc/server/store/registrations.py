@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from redis.exceptions import ResponseError
+
 from a2a_grpc.server.core.pages import Cursor
 from a2a_grpc.server.store import registration_keys as keys
 from a2a_grpc.server.store import scripts
+from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.keys import Keys
 from a2a_grpc.server.store.link import Argument
 from a2a_grpc.server.store.nodes import Nodes
@@ -297,7 +300,10 @@ class Registrations:
 
     async def ping(self, timeout: float) -> None:
         """See that the store takes writes, within `timeout` seconds."""
-        await self._calls.command("SET", keys.MARK, "", "PX", keys.MARK_KEPT_MS, timeout=timeout)
+        try:
+            await self._calls.command("SET", keys.MARK, "", "PX", keys.MARK_KEPT_MS, timeout=timeout)
+        except ResponseError as error:  # as in `TaskStore.ping`
+            raise StoreUnavailableError(f"the store refuses: {error}") from error
 
     async def register(self, entry: NewEntry, ttl: float) -> tuple[Registration, bool] | Full:
         """Keep `entry` for `ttl` seconds (0: as long as may be), in place of what had its id; and whether it is new."""

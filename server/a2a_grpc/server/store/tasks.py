@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Iterable, Sequence
 from itertools import islice, zip_longest
 from typing import Any, cast
 
+from redis.exceptions import ResponseError
+
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
@@ -121,16 +123,20 @@ class TaskStore:
             )
 
     async def ping(self) -> None:
-        """See that every server of the store takes writes now."""
-        await asyncio.gather(
-            self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=self._soon),
-            *(
-                self._pipeline.command(
-                    "SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=self._soon
-                )
-                for shard in self._one_of_each()
-            ),
-        )
+        """See that every server of the store takes writes now. Raises: StoreUnavailableError."""
+        try:
+            await asyncio.gather(
+                self._pipeline.command("SET", key_names.SHARDS, self.shards, "NX", timeout=self._soon),
+                *(
+                    self._pipeline.command(
+                        "SET", key_names.mark(shard), "", "PX", key_names.MARK_KEPT_MS, timeout=self._soon
+                    )
+                    for shard in self._one_of_each()
+                ),
+            )
+        except ResponseError as error:
+            # A user who may not write any more, say. Whoever changed that changes it back, and nobody need restart.
+            raise StoreUnavailableError(f"the store refuses: {error}") from error
 
     def _one_of_each(self) -> Sequence[int]:
         """One shard on each server of a cluster."""
