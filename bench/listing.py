@@ -28,7 +28,7 @@ from bench.subject import Budget, Effort, Subject, table
 from tests.support.tasks import open_store
 
 SIZES = (10_000, 1_000_000)
-_PAGES = 200
+_PAGES, _PAGE = 200, 50
 _ANONYMOUS = Scope("", "")
 _FIRST = 1_700_000_000_000
 """When the first task ended, in milliseconds since 1970; the others a second apart."""
@@ -117,7 +117,7 @@ async def _task(filled: TaskStore, number: int) -> None:
 
 def measure(effort: Effort) -> Listings:
     """The first page, one from the middle, one by state, in both stores."""
-    sizes = [effort.many(size) for size in SIZES]
+    sizes = [max(2 * _PAGE, effort.many(size)) for size in SIZES]
     with ExitStack() as stack:
         stubs = {}
         took = memory = 0.0
@@ -144,11 +144,11 @@ def _pages(size: int) -> dict[str, a2a_pb2.ListTasksRequest]:
     first = a2a_pb2.ListTasksRequest()
     middle = pages.Cursor(_FIRST + 1_000 * (size // 2), "")
     return {
-        "the newest 50": first,
-        "50 from the middle": a2a_pb2.ListTasksRequest(
+        f"the newest {_PAGE}": first,
+        f"{_PAGE} from the middle": a2a_pb2.ListTasksRequest(
             page_token=pages.encode(middle, pages.filters(first, ids.scope(*_ANONYMOUS)))
         ),
-        "the newest 50 that are completed": a2a_pb2.ListTasksRequest(status=states.COMPLETED),
+        f"the newest {_PAGE} that are completed": a2a_pb2.ListTasksRequest(status=states.COMPLETED),
     }
 
 
@@ -159,7 +159,7 @@ def _median(stub: Any, request: a2a_pb2.ListTasksRequest, count: int) -> float:
         begun = time.perf_counter()
         answer = stub.ListTasks(request, metadata=VERSION)
         taken.append(1e3 * (time.perf_counter() - begun))
-        if len(answer.tasks) != 50:
+        if len(answer.tasks) != _PAGE:
             raise RuntimeError(f"a page of {len(answer.tasks)} tasks")
     return median(taken)
 
