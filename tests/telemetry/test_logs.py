@@ -128,8 +128,9 @@ async def test_what_a_binding_refuses_is_a_call_too(
 async def test_bytes_that_are_no_message_are_a_call_too(service: Replica) -> None:
     since = Since(service)
     async with grpc.aio.insecure_channel(service.grpc_addr) as channel:
+        method: Any = channel.unary_unary("/lf.a2a.v1.A2AService/GetTask")
         with pytest.raises(grpc.aio.AioRpcError):
-            await channel.unary_unary("/lf.a2a.v1.A2AService/GetTask")(b"\xff\xff\xff")
+            await method(b"\xff\xff\xff")
     [record] = await since.until(1)
     assert (record["binding"], record["method"], record["code"]) == ("grpc", "GetTask", "INVALID_ARGUMENT")
 
