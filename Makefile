@@ -18,7 +18,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs image lock ci
+.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs image sbom lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
@@ -162,3 +162,12 @@ manifests: $(VENV)/.dev ## Write deploy/kubernetes anew from the Helm chart
 
 image: ## Build the container image with docker, podman or buildah
 	deploy/build-image.sh
+
+# From an environment that is made as the image makes its own (deploy/Dockerfile).
+sbom: $(VENV)/.dev ## Write the bill of materials of the image, CycloneDX, into build/a2a-grpc.cdx.json
+	@rm -rf build/sbom && python -m venv --without-pip build/sbom
+	@python -m pip download --quiet --only-binary :all: --require-hashes --dest build/sbom/wheels -r requirements.txt
+	@python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/sbom/wheels .
+	@python -m pip --python build/sbom/bin/python install --quiet --no-index --find-links build/sbom/wheels a2a-grpc
+	cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON \
+	  -o build/a2a-grpc.cdx.json build/sbom/bin/python

@@ -1,5 +1,6 @@
 """The image, built without a daemon on two bases, and run confined: replicas on one store, and one with its own."""
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from a2a_grpc.client import A2AClient, message
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.deploy.containers import Engine, missing
 from tests.support.nodes import Node, binary_of
-from tests.support.replica import free_ports
+from tests.support.replica import ROOT, free_ports
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -141,3 +142,12 @@ async def test_a_base_needs_neither_shell_nor_pip(engine: Engine, bare: str, sto
 
 def test_it_adds_little_to_its_base(engine: Engine, base: str, image: str) -> None:
     assert engine.size(image) - engine.size(base) < 130 * MEGABYTE
+
+
+def test_the_bill_of_materials_lists_what_is_in_the_image(engine: Engine, image: str) -> None:
+    lists = "import importlib.metadata as m; print(*(f'{d.name} {d.version}' for d in m.distributions()), sep=chr(10))"
+    inside = engine.run("podman", "run", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", lists)
+    engine.run("make", "sbom", timeout=400)
+    bill = json.loads((ROOT / "build" / "a2a-grpc.cdx.json").read_text())
+    listed = {f"{component['name']} {component['version']}" for component in bill["components"]}
+    assert listed | {f"a2a-grpc {bill['metadata']['component']['version']}"} == set(inside.splitlines())
