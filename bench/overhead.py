@@ -71,7 +71,7 @@ if __name__ == "__main__":
     sys.stdout.write(
         "| call | with | a second | against nothing | CPU µs | against nothing |\n|---|---|---|---|---|---|\n"
     )
-    for row in measure(*(int(given) for given in sys.argv[1:3] or ("7", "4000"))):
+    for row in measure(int((sys.argv[1:2] or ["7"])[0]), int((sys.argv[2:3] or ["4000"])[0])):
         sys.stdout.write(
             f"| {row.work} | {row.case} | {row.per_second:.0f} | {row.against:.2f} | {row.cpu:.0f} "
             f"| {row.cpu_against:.3f} |\n"
