@@ -2,19 +2,25 @@
 
 import asyncio
 import json
+import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
 import grpc.aio
+import httpx
 import pytest
 from google.protobuf import json_format
+from opentelemetry import trace
 
+from a2a_grpc.client import A2AClient
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
+from tests.process.gateway import Gateway
 from tests.push.config import QUICK
 from tests.support.collector import Collector, Seen, collecting
 from tests.support.receiver import Receiver, receiver
-from tests.support.replica import Replica
+from tests.support.replica import ROOT, Replica, replica
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
 
@@ -30,6 +36,12 @@ class Trace(NamedTuple):
     span_id: str
     sampled: bool = True
     state: str = ""
+
+    @property
+    def context(self) -> trace.SpanContext:
+        """The same for OpenTelemetry."""
+        flags = trace.TraceFlags(int(self.sampled))
+        return trace.SpanContext(int(self.trace_id, 16), int(self.span_id, 16), is_remote=False, trace_flags=flags)
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -114,12 +126,12 @@ async def test_one_trace_from_the_caller_to_a_second_attempt_and_a_webhook(
     hold.configuration.return_immediately = True
     # The first is taken by whoever gets it; the second replica has to be the free one.
     held = (await stubs[0].SendMessage(hold, metadata=begin(1, sampled=False).metadata)).task
-    trace = begin(2, state="vendor=opaque")
+    began = begin(2, state="vendor=opaque")
     request = says("once more", "again")
     request.configuration.return_immediately = True
     request.configuration.task_push_notification_config.url = hook.url + "/secret/path"
     request.configuration.task_push_notification_config.token = "secret-token"
-    task = (await stubs[0].SendMessage(request, metadata=trace.metadata)).task
+    task = (await stubs[0].SendMessage(request, metadata=began.metadata)).task
 
     async def working() -> Any:
         now = await stubs[0].GetTask(pb.GetTaskRequest(id=task.id), metadata=begin(1, sampled=False).metadata)
@@ -129,11 +141,11 @@ async def test_one_trace_from_the_caller_to_a_second_attempt_and_a_webhook(
     await asyncio.to_thread(free.kill)
     await asyncio.to_thread(free.start)
     await hook.until_end()
-    spans = await collector.until(trace.trace_id, f"{SERVICE}/SendMessage", TURN, "POST", "a2a.turn publish")
+    spans = await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN, "POST", "a2a.turn publish")
 
-    assert {span.trace_id for span in spans} == {trace.trace_id}
+    assert {span.trace_id for span in spans} == {began.trace_id}
     call = one(spans, f"{SERVICE}/SendMessage")
-    assert (call.kind, call.parent_id, call.state) == ("SERVER", trace.span_id, "vendor=opaque")
+    assert (call.kind, call.parent_id, call.state) == ("SERVER", began.span_id, "vendor=opaque")
     assert call.attributes == {
         "rpc.system.name": "grpc",
         "rpc.method": f"{SERVICE}/SendMessage",
@@ -157,9 +169,9 @@ async def test_one_trace_from_the_caller_to_a_second_attempt_and_a_webhook(
         "a2a.skill.id": "work",
         "a2a.attempt": 2,
     }
-    assert first["trace"] == trace.trace_id
+    assert first["trace"] == began.trace_id
     assert first["span"] != turn.span_id
-    assert turn.links == [(trace.trace_id, first["span"])]
+    assert turn.links == [(began.trace_id, first["span"])]
     assert turn.replica != call.replica
 
     posts = [span for span in spans if span.name == "POST"]
@@ -173,7 +185,7 @@ async def test_one_trace_from_the_caller_to_a_second_attempt_and_a_webhook(
             "a2a.task.id": task.id,
         }
     for delivery in hook.deliveries:
-        assert delivery.header("traceparent").split("-")[:2] == ["00", trace.trace_id]
+        assert delivery.header("traceparent").split("-")[:2] == ["00", began.trace_id]
         assert delivery.header("tracestate") == "vendor=opaque"
     sent = {delivery.header("traceparent").split("-")[2] for delivery in hook.deliveries}
     assert {post.span_id for post in posts} <= sent
@@ -182,3 +194,173 @@ async def test_one_trace_from_the_caller_to_a_second_attempt_and_a_webhook(
         assert secret not in told
     assert json.dumps(collector.metadata[0]).count("very secret") == 1
     await stubs[0].CancelTask(pb.CancelTaskRequest(id=held.id), metadata=begin(1, sampled=False).metadata)
+
+
+def around(task: pb.Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was current in the agent's function, and in a thread within a span of its own."""
+    return facts(task, "turn"), facts(task, "thread")
+
+
+@pytest.mark.parametrize("binding", ["GRPC", "HTTP+JSON", "JSONRPC"])
+async def test_the_span_of_a_caller_is_where_the_trace_of_its_call_begins(
+    collector: Collector, replicas: tuple[Replica, Replica], binding: str
+) -> None:
+    """Our client sends what OpenTelemetry takes for current, over every binding; the spans of the agent nest."""
+    free = replicas[1]
+    began = begin(10 + ["GRPC", "HTTP+JSON", "JSONRPC"].index(binding))
+    async with await A2AClient.connect(free.http_url, bindings=[binding]) as client:
+        with trace.use_span(trace.NonRecordingSpan(began.context)):
+            task = (await client.send_message(says("hi", binding))).task
+    spans = await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN, "think")
+    call, turn, think = (one(spans, name) for name in (f"{SERVICE}/SendMessage", TURN, "think"))
+    assert (call.parent_id, turn.parent_id, think.parent_id) == (began.span_id, call.span_id, turn.span_id)
+    systems = {"GRPC": "grpc", "HTTP+JSON": "http_json", "JSONRPC": "jsonrpc"}
+    assert call.attributes["rpc.system.name"] == systems[binding]
+    assert (turn.kind, turn.links, turn.failed) == ("INTERNAL", [], False)
+    assert think.attributes == {"by": "agent"}
+    in_turn, in_thread = around(task)
+    assert in_turn == {"trace": began.trace_id, "span": turn.span_id, "sampled": True}
+    assert in_thread == {"trace": began.trace_id, "span": think.span_id, "sampled": True}
+    assert call.resource["service.name"] == "a2a-grpc"
+    assert call.resource["deployment.environment.name"] == "test"
+
+
+async def test_a_caller_who_does_not_record_is_not_recorded_and_its_trace_goes_on(
+    collector: Collector, stubs: list[Any], hook: Receiver
+) -> None:
+    began = begin(20, sampled=False, state="a=1")
+    request = says("hi", "unrecorded")
+    request.configuration.task_push_notification_config.url = hook.url
+    task = (await stubs[1].SendMessage(request, metadata=began.metadata)).task
+    for current in around(task):
+        assert (current["trace"], current["sampled"]) == (began.trace_id, False)
+    for delivery in await hook.until_end():
+        assert delivery.header("traceparent") == f"00-{began.trace_id}-{began.span_id}-00"
+        assert delivery.header("tracestate") == "a=1"
+    seen = begin(21)
+    await stubs[1].GetTask(pb.GetTaskRequest(id=task.id), metadata=seen.metadata)
+    await collector.until(seen.trace_id, f"{SERVICE}/GetTask")  # what came before it is there as well
+    assert collector.spans(began.trace_id) == []
+
+
+async def test_what_is_refused_is_no_failure_and_ids_are_cut(collector: Collector, stubs: list[Any]) -> None:
+    made_up = "x" * 5000
+    for number, task_id, reason in ((30, "nobody-s", "TASK_NOT_FOUND"), (31, made_up, "INVALID_ARGUMENT")):
+        began = begin(number)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stubs[1].GetTask(pb.GetTaskRequest(id=task_id, tenant=""), metadata=began.metadata)
+        [call] = await collector.until(began.trace_id, f"{SERVICE}/GetTask")
+        assert call.attributes["error.type"].endswith(reason) or call.attributes["rpc.response.status_code"] == reason
+        assert not call.failed
+        assert call.attributes["a2a.task.id"] == task_id[:256]
+
+
+async def test_a_turn_that_fails_or_is_canceled_says_so_in_a_word(collector: Collector, stubs: list[Any]) -> None:
+    began = begin(40)
+    await stubs[1].SendMessage(says("fail", "fails"), metadata=began.metadata)
+    turn = one(await collector.until(began.trace_id, TURN), TURN)
+    assert (turn.failed, turn.attributes["error.type"]) == (True, "failed")
+    assert "secret" not in turn.text
+
+    began = begin(41)
+    hold = says("hold", "canceled")
+    hold.configuration.return_immediately = True
+    task = (await stubs[1].SendMessage(hold, metadata=began.metadata)).task
+    await stubs[1].CancelTask(pb.CancelTaskRequest(id=task.id), metadata=begin(42).metadata)
+    turn = one(await collector.until(began.trace_id, TURN), TURN)
+    assert (turn.failed, turn.attributes["error.type"]) == (False, "canceled")
+
+
+async def test_each_turn_of_a_task_is_in_the_trace_of_its_own_message(collector: Collector, stubs: list[Any]) -> None:
+    asked, answered = begin(50), begin(51)
+    task = (await stubs[1].SendMessage(says("ask", "asks"), metadata=asked.metadata)).task
+    await stubs[1].SendMessage(says("this", "answers", task_id=task.id), metadata=answered.metadata)
+    for began in (asked, answered):
+        spans = await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN)
+        assert one(spans, TURN).parent_id == one(spans, f"{SERVICE}/SendMessage").span_id
+        assert one(spans, TURN).attributes["a2a.task.id"] == task.id
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        ["00-{}-0000000000000000-01"],
+        ["00-{}-00f067aa0ba902b7-01-more"],
+        ["00-{}-00f067aa0ba902b7-01", "00-{}-00f067aa0ba902b7-01"],
+        ["00-{}-00f067aa0ba902b7-01" + "-" * 5000],
+    ],
+    ids=["no span", "too much", "twice", "long"],
+)
+async def test_a_bad_traceparent_harms_no_call(collector: Collector, stubs: list[Any], sent: list[str]) -> None:
+    """The call is one without a trace, of which none is recorded here."""
+    bad, seen = begin(60), begin(61)
+    metadata = [("traceparent", value.replace("{}", bad.trace_id)) for value in sent]
+    await stubs[1].ListTasks(pb.ListTasksRequest(), metadata=(("a2a-version", "1.0"), *metadata))
+    await stubs[1].ListTasks(pb.ListTasksRequest(), metadata=seen.metadata)
+    await collector.until(seen.trace_id, f"{SERVICE}/ListTasks")  # what came before it is there as well
+    assert collector.spans(bad.trace_id) == []
+
+
+async def test_a_long_tracestate_is_dropped_by_itself(collector: Collector, stubs: list[Any]) -> None:
+    seen = begin(70, state=f"a={'x' * 255},b={'x' * 255}")
+    await stubs[1].ListTasks(pb.ListTasksRequest(), metadata=seen.metadata)
+    [call] = [span for span in await collector.until(seen.trace_id, f"{SERVICE}/ListTasks") if span.kind == "SERVER"]
+    assert (call.parent_id, call.state) == (seen.span_id, "")
+
+
+async def test_a_gateway_stands_between_the_caller_and_the_service(
+    collector: Collector, replicas: tuple[Replica, Replica]
+) -> None:
+    began = begin(80, state="a=1")
+    gateway = Gateway(replicas[1].grpc_addr, {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint})
+    try:
+        await asyncio.to_thread(gateway.start)
+        async with httpx.AsyncClient(base_url=gateway.http_url, trust_env=False) as http:
+            await http.get("/tasks", headers=dict(began.metadata))
+
+        def calls() -> list[Seen]:
+            return [span for span in collector.spans(began.trace_id) if span.kind == "SERVER"]
+
+        await wait_until(lambda: len(calls()) == 2, "both calls", 10)
+        outer, inner = sorted(calls(), key=lambda span: span.begun_ns)
+        assert (outer.name, inner.name) == (f"{SERVICE}/ListTasks",) * 2
+        assert (outer.kind, outer.parent_id, outer.state) == ("SERVER", began.span_id, "a=1")
+        assert (inner.kind, inner.parent_id, inner.state) == ("SERVER", outer.span_id, "a=1")
+        assert (outer.attributes["rpc.system.name"], inner.attributes["rpc.system.name"]) == ("http_json", "grpc")
+        assert outer.replica != inner.replica
+    finally:
+        await asyncio.to_thread(gateway.close)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+async def test_without_a_collector_nothing_of_opentelemetry_is_loaded(traced: bool, collector: Collector) -> None:
+    """In a fresh interpreter, with the metrics switched off."""
+    env = {"PYTHONPATH": f"{ROOT}", **({"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint} if traced else {})}
+    async with replica(agent="tests.telemetry.loaded_agent:agent", env=env) as one_replica:
+        async with grpc.aio.insecure_channel(one_replica.grpc_addr) as channel:
+            stub: Any = A2AServiceStub(channel)
+            task = (await stub.SendMessage(says("tell", "tells"), metadata=begin(90, sampled=False).metadata)).task
+        told = task.status.message.parts[0].text
+        assert (told == "nothing") is not traced, told
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_collector_that_is_away_costs_no_call_and_no_stop(silent: bool) -> None:
+    """Nobody listens there, or somebody who never says a word."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        if silent:
+            deaf.listen()
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{deaf.getsockname()[1]}"}
+        async with replica(agent=AGENT, env={**env, "OTEL_TRACES_SAMPLER": "always_on"}) as lonely:
+            async with grpc.aio.insecure_channel(lonely.grpc_addr) as channel:
+                stub: Any = A2AServiceStub(channel)
+                for number in range(20):
+                    metadata = (("a2a-version", "1.0"),)
+                    task = (await stub.SendMessage(says("hi", f"hi {number}"), metadata=metadata)).task
+                    assert task.status.state == pb.TASK_STATE_COMPLETED
+            stopping = time.monotonic()
+            lonely.terminate()
+            assert await asyncio.to_thread(lonely.wait) == 0
+            assert time.monotonic() - stopping < 5  # two seconds for the collector, and the drain
+            assert "Traceback" not in lonely.log(None)

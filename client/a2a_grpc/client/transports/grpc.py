@@ -14,6 +14,7 @@ from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.interfaces import GrpcAddress
 from a2a_grpc.client.options import Options, header_name
+from a2a_grpc.client.tracing import trace_headers
 from a2a_grpc.client.transports.base import Numbered, R
 from a2a_grpc.pb import a2a_pb2_grpc
 from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, UnavailableError, from_status
@@ -91,7 +92,7 @@ class GrpcTransport:
         access: Access = NO_ACCESS,
     ) -> R:
         await self.open()
-        metadata = {**self._parameters, **_metadata(access)}
+        metadata = {**self._parameters, **trace_headers(), **_metadata(access)}
         call: Any = getattr(self._stub, method)(request, timeout=timeout, metadata=tuple(metadata.items()))
         try:
             response: R = await call
@@ -104,7 +105,7 @@ class GrpcTransport:
     async def stream(
         self, method: str, request: Message, parameters: Mapping[str, str], *, access: Access = NO_ACCESS
     ) -> AsyncGenerator[Numbered, None]:
-        metadata = {**self._of_streams, **parameters, **_metadata(access)}
+        metadata = {**self._of_streams, **parameters, **trace_headers(), **_metadata(access)}
         async with aclosing(self._responses(method, request, metadata)) as responses:
             async for response in responses:
                 yield Numbered(self._number(response), response)

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.pool import Pool
+from a2a_grpc.client.tracing import trace_headers
 from a2a_grpc.client.transports.answers import (
     FOR_STREAM,
     by_status,
@@ -102,8 +103,9 @@ class HttpTransport:
         url = self._base + call.path
         if call.query:
             url = f"{url}?{httpx.QueryParams(list(call.query))}"
+        headers = {**headers, **trace_headers()}
         if call.body is not None:
-            headers = headers | {"content-type": MEDIA_TYPE_A2A}
+            headers["content-type"] = MEDIA_TYPE_A2A
         return self._pool.exchange(
             call.verb, url, headers=headers, content=call.body, answer_within=answer_within, access=access
         )

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from a2a_grpc.client.credentials.base import NO_ACCESS, Access
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.pool import Pool
+from a2a_grpc.client.tracing import trace_headers
 from a2a_grpc.client.transports.answers import (
     FOR_STREAM,
     by_status,
@@ -91,7 +92,7 @@ class JsonRpcTransport:
         return self._pool.exchange(
             "POST",
             self._url,
-            headers=headers | {"content-type": MEDIA_TYPE_JSON},
+            headers={**headers, **trace_headers(), "content-type": MEDIA_TYPE_JSON},
             content=orjson.dumps(body),
             answer_within=answer_within,
             access=access,

@@ -3,15 +3,13 @@
 from typing import Final
 
 from google.protobuf.message import Message
-from google.rpc import code_pb2
 
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.server.calls.access import SYSTEMS
+from a2a_grpc.server.calls.access import SYSTEMS, outcome
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.steps import SERVICE, Step
 from a2a_grpc.server.telemetry.tracing import TRACES, Kind, Span, extract
-from a2a_grpc.wire.errors import A2AError
 
 # What OpenTelemetry takes for a failure of the server; all else is the caller's.
 _FAULTS: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
@@ -45,34 +43,37 @@ class Tracing(Step):
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         span = current.call.span
         if span is not None and span.sampled:
-            # One that is made up is no tenant.
-            if current.tenant and hasattr(current, "hosted"):
+            if current.tenant:
                 span.set("a2a.tenant", current.tenant)
-            finish(span, current.request, error)
+            finish(span, current.call, current.request, error, self._service)
         return error
 
 
 def begin(call: Call, service: str = SERVICE) -> Span:
     """Begin the span of a call."""
-    method = f"{service}/{call.method}" if call.method else "_OTHER"
-    span = TRACES.start(method, Kind.SERVER, extract(call.parameters), {})
-    if span.sampled:
-        span.set("rpc.system.name", SYSTEMS.get(call.binding, ""))
-        span.set("rpc.method", method)
-    return span
+    return TRACES.start(_method(call, service), Kind.SERVER, extract(call.parameters), {})
 
 
-def finish(span: Span, request: Message | None, error: BaseException | None) -> None:
+def finish(
+    span: Span, call: Call, request: Message | None, error: BaseException | None, service: str = SERVICE
+) -> None:
     """End the span of a call with what came of it."""
     if not span.sampled:
         return
+    method = _method(call, service)
+    # Over JSON-RPC a call is admitted before its method can be seen.
+    span.rename(method)
+    span.set("rpc.system.name", SYSTEMS.get(call.binding, ""))
+    span.set("rpc.method", method)
     if request is not None:
         _describe(span, request)
-    code, reason = ("OK", "") if error is None else ("CANCELLED", "CANCELLED")
-    if isinstance(error, A2AError):
-        code, reason = code_pb2.Code.Name(error.kind.code), error.kind.reason
+    code, reason = outcome(error)
     span.set("rpc.response.status_code", code)
-    span.end(reason, fault=code in _FAULTS)
+    span.end(reason if reason or error is None else code, fault=code in _FAULTS)
+
+
+def _method(call: Call, service: str) -> str:
+    return f"{service}/{call.method}" if call.method else "_OTHER"
 
 
 def _describe(span: Span, request: Message) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import ArtifactMismatchError, Fail, Reject, Retry, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import states
-from a2a_grpc.server.engine.tracing import Place, begin
+from a2a_grpc.server.engine import tracing
+from a2a_grpc.server.engine.tracing import Place
 from a2a_grpc.server.telemetry.tracing import TRACES
 
 log = logging.getLogger(__name__)
@@ -33,12 +34,13 @@ async def invoke(skill: Skill, turn: Turn, place: Place | None = None) -> End:
     """
     if place is None or not TRACES.on:
         return await _invoke(skill, turn)
-    span, error = begin(place, skill, turn), "CANCELLED"
+    span = tracing.begin(place, skill, turn)
     try:
         end = await _invoke(skill, turn)
-        error = "" if end.state == states.COMPLETED else states.name(end.state)
-    finally:
-        span.end(error)
+    except BaseException:
+        tracing.end(span, place, None)
+        raise
+    tracing.end(span, place, end.state, retry=end.retry_after is not None)
     return end
 
 

@@ -346,6 +346,8 @@ class Run:
     def _interrupt(self, reason: _Reason) -> None:
         if self._reason is None:
             self._reason = reason
+            if self._place is not None:
+                self._place.interrupted = _INTERRUPTED[reason]
             if self._function is not None:
                 self._spawn(self._wind_up(reason))
 
@@ -413,9 +415,7 @@ class Run:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         around = copy_context()
         # Whatever call it was that has begun this: what is logged from now on is of the task.
-        around.run(
-            know, task_id=self.writer.task_id, context_id=self.writer.context, tenant=self.writer.scope.tenant
-        )
+        around.run(know, task_id=self.writer.task_id, context_id=self.writer.context, tenant=self.writer.scope.tenant)
         task = asyncio.create_task(work, name=f"run-{self.writer.task_id}", context=around)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Skill, Turn
+from a2a_grpc.server.core import states
 from a2a_grpc.server.telemetry.tracing import TRACES, Context, Kind, Span, here
 
 _SINCE_LAST = 2
 """How much further the epoch is at the next attempt: it is given back, or taken from who was lost, and claimed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Place:
     """Where a run of a turn stands in a trace."""
 
@@ -24,6 +26,8 @@ class Place:
     """Of the claim that it is run under."""
     waited: bool
     """It stood in `ready`, and may have been put there by somebody else."""
+    interrupted: str = ""
+    """Why it is interrupted, in the words of `a2a.turn.outcome`; "" unless it is."""
 
 
 def publishing(task_id: str) -> Span | None:
@@ -70,6 +74,16 @@ def begin(place: Place, skill: Skill, turn: Turn) -> Span:
     )
     TRACES.enter(span, around_agent=True)
     return span
+
+
+def end(span: Span, place: Place, state: a2a_pb2.TaskState | None, *, retry: bool = False) -> None:
+    """End the span of a run: its function has left the task in `state`, or without an end (None); `retry`: for now."""
+    if place.interrupted or state is None:
+        span.end(place.interrupted or "canceled", fault=place.interrupted != "canceled")
+    elif state == states.COMPLETED:
+        span.end()
+    else:
+        span.end("retry" if retry else states.label(state), fault=state != states.REJECTED)
 
 
 def _span_id(task_id: str, turn: int, epoch: int) -> int:

@@ -43,11 +43,12 @@ class _Ids(RandomIdGenerator):
 class _Recorded:
     """A span that the SDK records."""
 
-    __slots__ = ("_context", "open", "span")
+    __slots__ = ("_context", "_noted", "open", "span")
     sampled = True
 
     def __init__(self, span: trace.Span) -> None:
         self.span = span
+        self._noted: dict[str, Value] = {}  # told at once: each time takes a lock
         self.open = True
         self._context: Context | None = None
 
@@ -57,16 +58,21 @@ class _Recorded:
             self._context = _context(self.span.get_span_context())
         return self._context
 
+    def rename(self, name: str) -> None:
+        self.span.update_name(name)
+
     def set(self, name: str, value: Value) -> None:
-        self.span.set_attribute(name, _cut(value))
+        self._noted[name] = _cut(value)
 
     def end(self, error: str = "", *, fault: bool = True) -> None:
         if self.open:
             self.open = False
             if error:
-                self.span.set_attribute("error.type", error)
+                self._noted["error.type"] = error
                 if fault:
                     self.span.set_status(StatusCode.ERROR)
+            if self._noted:
+                self.span.set_attributes(self._noted)
             self.span.end()
 
 

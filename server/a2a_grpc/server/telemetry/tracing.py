@@ -123,6 +123,9 @@ class Span(Protocol):
     def open(self) -> bool:
         """It is recorded and has not ended."""
 
+    def rename(self, name: str) -> None:
+        """It is known by now what it should be called."""
+
     def set(self, name: str, value: Value) -> None:
         """Note an attribute. A text is cut at `LONGEST` characters."""
 
@@ -146,6 +149,9 @@ class Unsampled:
         if self._context is None:
             self._context = Context(f"{self._trace_id:032x}", f"{_span_id():016x}")
         return self._context
+
+    def rename(self, name: str) -> None:
+        """Nothing."""
 
     def set(self, name: str, value: Value) -> None:
         """Nothing."""

@@ -9,7 +9,7 @@ from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.calls.tracing import begin, finish
 from a2a_grpc.server.core.events import Event
-from a2a_grpc.server.telemetry.tracing import TRACESTATE, Span
+from a2a_grpc.server.telemetry.tracing import TRACES, TRACESTATE, Span
 from a2a_grpc.wire.errors import A2AError
 
 
@@ -23,6 +23,7 @@ class TracedHandler:
         await self._inner.admit(call, tenant)
 
     async def refused(self, call: Call, error: A2AError) -> None:
+        finish(_within(call), call, None, error)
         await self._inner.refused(call, error)
 
     async def unary(self, method: str, request: Message, call: Call) -> Message:
@@ -34,7 +35,7 @@ class TracedHandler:
             error = raised
             raise
         finally:
-            finish(span, request, error)
+            finish(span, call, request, error)
 
     async def stream(self, method: str, request: Message, call: Call) -> AsyncGenerator[Event, None]:
         span = _within(call)
@@ -47,12 +48,13 @@ class TracedHandler:
             error = raised
             raise
         finally:
-            finish(span, request, error)
+            finish(span, call, request, error)
 
 
 def _within(call: Call) -> Span:
     """Begin the span of a call, and have what is passed on name it as where it comes from."""
     span = begin(call)
+    TRACES.enter(span)
     others = {name: value for name, value in call.parameters.items() if name != TRACESTATE}
     call.parameters = {**others, **span.context.headers()}
     return span

@@ -8,7 +8,6 @@ from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
 from a2a_grpc.server.bindings.upstream.key_places import KeyPlaces
 from a2a_grpc.server.bindings.upstream.recording import RecordedHandler
 from a2a_grpc.server.bindings.upstream.tracing import TracedHandler
-from a2a_grpc.server.calls.handler import Handler
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.telemetry.tracing import TRACES
 
@@ -27,7 +26,7 @@ class Upstream:
         self._watch: asyncio.Task[None] | None = None
         places = KeyPlaces(self._channel)
         handler = UpstreamHandler(self._channel, places)
-        self.handler: Handler = RecordedHandler(TracedHandler(handler) if TRACES.on else handler)
+        self.handler = RecordedHandler(TracedHandler(handler) if TRACES.on else handler)
         self.cards = UpstreamCards(self._channel, places)
 
     async def start(self) -> None:
