@@ -18,7 +18,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs image sbom lock ci
+.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs dashboard image sbom lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
@@ -156,6 +156,9 @@ docs: $(VENV)/.dev ## Build the documentation as a site into build/site, strictl
 	@rm -rf build/pages && mkdir -p build/pages
 	@git ls-files '*.md' '*.png' LICENSE proto examples | tar -cf - -T - | tar -xf - -C build/pages
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+
+dashboard: $(VENV)/.dev ## Write deploy/observability/dashboard.json anew from its code
+	python deploy/observability/dashboard.py > deploy/observability/dashboard.json
 
 manifests: $(VENV)/.dev ## Write deploy/kubernetes anew from the Helm chart
 	python -m tests.deploy.manifests

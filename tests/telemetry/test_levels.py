@@ -88,6 +88,7 @@ async def test_all_replicas_tell_the_same_of_the_store(two: Two, caller: Caller)
     for addr in two.addrs:
         reading = await until(addr, lambda seen: (tasks(seen) or {}).get("working") == 2, "two run")
         seen = tasks(reading)
+        assert seen is not None
         assert seen == there(two.store)
         assert seen["submitted"] == 3
         assert min(seen[state] for state in ("completed", "failed", "input_required")) >= 1

@@ -24,7 +24,7 @@ class Counter:
         self.name = name
         self._unit = unit
         self._about = about
-        self._labels = labels
+        self.labels = labels
         self._take: _Take | None = None
 
     def bind(self, meter: "Meter | None") -> None:
@@ -34,7 +34,7 @@ class Counter:
     def add(self, *values: str) -> None:
         """Count one more, under the values of the labels in their order."""
         if self._take is not None:
-            self._take(1, dict(zip(self._labels, values, strict=True)))
+            self._take(1, dict(zip(self.labels, values, strict=True)))
 
 
 class Durations:
@@ -49,7 +49,7 @@ class Durations:
         self.name = name
         self.about = about
         self.bounds = bounds
-        self._labels = labels
+        self.labels = labels
         self.wanted = False
         """Somebody reads it."""
         self._sums: dict[tuple[str, ...], Summary] = {}
@@ -73,7 +73,7 @@ class Durations:
 
     def read(self) -> "list[tuple[dict[str, str], Summary]]":
         """What was recorded, by labels; from any thread."""
-        return [(dict(zip(self._labels, values, strict=True)), one) for values, one in self._sums.copy().items()]
+        return [(dict(zip(self.labels, values, strict=True)), one) for values, one in self._sums.copy().items()]
 
 
 class Summary:
@@ -97,7 +97,7 @@ class Level:
         self.name = name
         self.unit = unit
         self._about = about
-        self._labels = labels
+        self.labels = labels
         self._look: Callable[[], Look] = _unknown
         self.wanted = False
         """Somebody reads it."""
@@ -122,7 +122,7 @@ class Level:
             return ()
         if not isinstance(seen, Mapping):
             return (Observation(seen),)
-        return [Observation(one, dict(zip(self._labels, values, strict=True))) for values, one in seen.items()]
+        return [Observation(one, dict(zip(self.labels, values, strict=True))) for values, one in seen.items()]
 
 
 Look: TypeAlias = float | Mapping[tuple[str, ...], float] | None
@@ -138,6 +138,7 @@ class Open:
     def __init__(self, name: str, unit: str, about: str, label: str, kinds: Iterable[str]) -> None:
         self.name = name
         self.unit = unit
+        self.labels = (label,)
         self._level = Level(name, unit, about, label)
         self._open = {(kind,): 0 for kind in kinds}
 
