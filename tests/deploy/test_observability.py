@@ -34,7 +34,7 @@ def promtool(*arguments: str) -> None:
 
 def labels_of() -> dict[str, set[str]]:
     """The names of all samples, as Prometheus has them, each with its labels."""
-    found = {}
+    found: dict[str, set[str]] = {}
     for instrument in ALL:
         labels = {label.replace(".", "_") for label in getattr(instrument, "labels", ())}
         name = read_as(instrument)

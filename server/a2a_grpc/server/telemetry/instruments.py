@@ -140,7 +140,7 @@ class Open:
         self.unit = unit
         self.labels = (label,)
         self._level = Level(name, unit, about, label)
-        self._open = {(kind,): 0 for kind in kinds}
+        self._open: dict[tuple[str, ...], float] = {(kind,): 0 for kind in kinds}
 
     def bind(self, meter: "Meter | None") -> None:
         """As `Counter.bind`; those that are open already count."""
