@@ -51,7 +51,7 @@ class Collector:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._spans: list[Seen] = []
-        self.metrics: list[Metric] = []
+        self._metrics: list[Metric] = []
         self.metadata: list[dict[str, str]] = []
         """Of each request."""
         self.endpoint = ""
@@ -75,6 +75,11 @@ class Collector:
         except AssertionError as error:
             raise AssertionError(f"{error}: there are {[span.name for span in self.spans(trace_id)]}") from None
 
+    def all_metrics(self) -> list[Metric]:
+        """Those that came, each as often as it did."""
+        with self._lock:
+            return list(self._metrics)
+
     def take(self, request: trace_pb.ExportTraceServiceRequest, metadata: dict[str, str]) -> None:
         time.sleep(self.delay)
         with self._lock:
@@ -89,7 +94,15 @@ class Collector:
             self.metadata.append(metadata)
             for of_resource in request.resource_metrics:
                 for scope in of_resource.scope_metrics:
-                    self.metrics += scope.metrics
+                    self._metrics += scope.metrics
+
+
+add_traces: Any = trace_grpc.add_TraceServiceServicer_to_server
+add_metrics: Any = metrics_grpc.add_MetricsServiceServicer_to_server
+
+
+def _metadata(context: grpc.ServicerContext) -> dict[str, str]:
+    return {key: str(value) for key, value in context.invocation_metadata()}
 
 
 class _Traces(trace_grpc.TraceServiceServicer):
@@ -97,7 +110,7 @@ class _Traces(trace_grpc.TraceServiceServicer):
         self._collector = collector
 
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        self._collector.take(request, dict(context.invocation_metadata()))
+        self._collector.take(request, _metadata(context))
         return trace_pb.ExportTraceServiceResponse()
 
 
@@ -106,7 +119,7 @@ class _Metrics(metrics_grpc.MetricsServiceServicer):
         self._collector = collector
 
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        self._collector.take_metrics(request, dict(context.invocation_metadata()))
+        self._collector.take_metrics(request, _metadata(context))
         return metrics_pb.ExportMetricsServiceResponse()
 
 
@@ -116,8 +129,8 @@ def collecting(port: int = 0) -> Iterator[Collector]:
     collector = Collector()
     with ThreadPoolExecutor(4) as threads:
         server = grpc.server(threads)
-        trace_grpc.add_TraceServiceServicer_to_server(_Traces(collector), server)
-        metrics_grpc.add_MetricsServiceServicer_to_server(_Metrics(collector), server)
+        add_traces(_Traces(collector), server)
+        add_metrics(_Metrics(collector), server)
         bound = server.add_insecure_port(f"127.0.0.1:{port}")
         collector.endpoint = f"http://127.0.0.1:{bound}"
         server.start()

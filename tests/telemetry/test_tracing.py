@@ -68,6 +68,7 @@ def replicas(collector: Collector) -> Iterator[tuple[Replica, Replica]]:
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
         "OTEL_EXPORTER_OTLP_HEADERS": "x-collector-key=very%20secret",
         "OTEL_TRACES_SAMPLER_ARG": "0",
+        "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
     }
     with fresh_store_server() as store:
@@ -364,3 +365,20 @@ async def test_a_collector_that_is_away_costs_no_call_and_no_stop(silent: bool) 
             assert await asyncio.to_thread(lonely.wait) == 0
             assert time.monotonic() - stopping < 5  # two seconds for the collector, and the drain
             assert "Traceback" not in lonely.log(None)
+
+
+async def test_the_collector_has_the_metrics_as_well(collector: Collector, stubs: list[Any]) -> None:
+    """Those that the SDK counts, and those that add themselves up; nobody else reads them here."""
+    await stubs[1].ListTasks(pb.ListTasksRequest(), metadata=begin(95, sampled=False).metadata)
+
+    def calls() -> int:
+        counted = 0
+        for metric in collector.all_metrics():
+            if metric.name == "rpc.server.call.duration":
+                for point in metric.histogram.data_points:
+                    labels = {pair.key: pair.value.string_value for pair in point.attributes}
+                    counted += point.count * (labels["rpc.method"] == f"{SERVICE}/ListTasks")
+        return counted
+
+    await wait_until(lambda: calls() > 0, "the calls are counted", 10)
+    assert "a2a.turns.active" in {metric.name for metric in collector.all_metrics()}

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.metrics import CONTENT_TYPE, MetricsEndpoint
+from a2a_grpc.server.compose.collector import FAREWELL, collector_of
 from a2a_grpc.server.compose.listeners import opened
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.telemetry.instruments import TURNS_ACTIVE
@@ -22,21 +23,30 @@ async def measure(
     turns: Callable[[], int] | None = None,
     member: Membership | None = None,
 ) -> None:
-    """Measure and let others read it, where that is wanted; `turns` tells how many run.
+    """Measure and let others read it, where that is wanted, and a collector have it; `turns` tells how many run.
 
     The metrics of a `member` its supervisor asks for. Otherwise: see `listen_metrics`.
     """
-    if settings.metrics.addr is None:
+    collector = collector_of(settings, replica)
+    if settings.metrics.addr is None and collector is None:
         return
     # It takes a fifth of a second to load.
     from a2a_grpc.server.telemetry.prometheus import Exposition  # noqa: PLC0415
 
     async with AsyncExitStack() as measuring:
-        exposition = Exposition(replica)
-        measuring.callback(exposition.close)
+        if collector is None:
+            exposition = Exposition(replica)
+            measuring.callback(exposition.close)
+        else:
+            from a2a_grpc.server.telemetry.otlp import MetricExport  # noqa: PLC0415
+
+            export = MetricExport(collector, settings.otlp.metric_interval)
+            exposition = Exposition(replica, resource=collector.resource, others=[export])
+            measuring.callback(exposition.close)
+            measuring.push_async_callback(export.close, FAREWELL)
         if member is not None:
             member.publish(exposition.render)
-        elif not await listen_metrics(settings, measuring, exposition.render):
+        elif not await listen_metrics(settings, measuring, exposition.render) and collector is None:
             return
         stack.push_async_callback(measuring.pop_all().aclose)
     if turns is not None:

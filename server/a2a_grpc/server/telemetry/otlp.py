@@ -10,12 +10,15 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import MetricsData, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from a2a_grpc.server.telemetry.durations import with_durations
 from a2a_grpc.server.telemetry.spans import SdkRecorder
 from a2a_grpc.server.telemetry.tracing import TRACES, Sampling
 
@@ -64,6 +67,32 @@ class TraceExport:
         TRACES.bind(None)
         if not await _within(patience, self._recorder.close):
             self._exporter.shutdown()
+
+
+class MetricExport(PeriodicExportingMetricReader):
+    """Reads the metrics every now and then and sends them, until `close`."""
+
+    def __init__(self, collector: Collector, interval_ms: int) -> None:
+        exporter = OTLPMetricExporter(
+            endpoint=collector.endpoint, headers=dict(collector.headers) or None, timeout=_TIMEOUT
+        )
+        super().__init__(exporter, export_interval_millis=interval_ms, export_timeout_millis=1000 * _TIMEOUT)
+        self._left = exporter
+        self._ended = False
+
+    def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
+        super()._receive_metrics(with_durations(metrics_data), timeout_millis, **kwargs)
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
+        """Once: the provider ends its readers, of which this one has ended before."""
+        if not self._ended:
+            self._ended = True
+            super().shutdown(timeout_millis, **kwargs)
+
+    async def close(self, patience: float) -> None:
+        """Send them once more, if that takes no longer than `patience` seconds, and end."""
+        if not await _within(patience, self.shutdown):
+            self._left.shutdown()
 
 
 async def _within(seconds: float, work: Callable[[], None]) -> bool:

@@ -1,26 +1,19 @@
 """The metrics as Prometheus reads them. Only loaded where they are wanted."""
 
 import asyncio
-import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any, Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    MetricsData,
-    ResourceMetrics,
-    ScopeMetrics,
-)
+from opentelemetry.sdk.metrics.export import MetricReader, MetricsData
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
 from prometheus_client import CollectorRegistry, generate_latest
 
 from a2a_grpc.server.telemetry import instruments
+from a2a_grpc.server.telemetry.durations import with_durations
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -29,45 +22,21 @@ class _Reader(PrometheusMetricReader):
     """Reads what the SDK has, and the durations, which add themselves up."""
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
-        metrics = [_metric(each) for each in instruments.ALL if isinstance(each, instruments.Durations)]
-        of_resource = metrics_data.resource_metrics[0]
-        scopes = [*of_resource.scope_metrics, ScopeMetrics(of_resource.scope_metrics[0].scope, metrics, "")]
-        added = ResourceMetrics(of_resource.resource, scopes, of_resource.schema_url)
-        super()._receive_metrics(MetricsData([added]), timeout_millis, **kwargs)
-
-
-def _metric(durations: instruments.Durations) -> Metric:
-    now = time.time_ns()
-    points = []
-    for labels, summary in durations.read():
-        counts = summary.counts.copy()
-        points.append(
-            HistogramDataPoint(
-                attributes=labels,
-                start_time_unix_nano=summary.begun_ns,
-                time_unix_nano=now,
-                count=sum(counts),
-                sum=summary.total,
-                bucket_counts=counts,
-                explicit_bounds=durations.bounds,
-                min=summary.least,
-                max=summary.most,
-            )
-        )
-    return Metric(durations.name, durations.about, "s", Histogram(points, AggregationTemporality.CUMULATIVE))
+        super()._receive_metrics(with_durations(metrics_data), timeout_millis, **kwargs)
 
 
 class Exposition:
     """Binds the instruments, until `close`. The provider is this project's own: an agent may set a global one."""
 
-    def __init__(self, replica: str) -> None:
-        """`replica` is the name of this process."""
-        resource = Resource.create(
-            {SERVICE_NAME: "a2a-grpc", SERVICE_VERSION: version("a2a-grpc"), SERVICE_INSTANCE_ID: replica}
-        )
+    def __init__(self, replica: str, *, resource: Resource | None = None, others: Sequence[MetricReader] = ()) -> None:
+        """`replica` is the name of this process, `resource` what else is said of it; `others` read the metrics, too."""
+        if resource is None:
+            resource = Resource.create(
+                {SERVICE_NAME: "a2a-grpc", SERVICE_VERSION: version("a2a-grpc"), SERVICE_INSTANCE_ID: replica}
+            )
         self._registry = CollectorRegistry()
         self._provider = MeterProvider(
-            [_Reader(scope_info_enabled=False, registry=self._registry)],
+            [_Reader(scope_info_enabled=False, registry=self._registry), *others],
             resource=resource,
             exemplar_filter=AlwaysOffExemplarFilter(),
             shutdown_on_exit=False,

@@ -1,0 +1,24 @@
+"""Where traces and metrics are sent."""
+
+from typing import TYPE_CHECKING, Final
+
+from a2a_grpc.server.settings import Settings
+
+if TYPE_CHECKING:
+    from a2a_grpc.server.telemetry.otlp import Collector
+
+FAREWELL: Final = 1.0
+"""Seconds that a collector has at the end to take the last traces, and again for the metrics: of A2A_DRAIN_TIMEOUT."""
+
+
+def collector_of(settings: Settings, replica: str) -> "Collector | None":
+    """The collector that the settings name, for the process `replica`; None where they name none."""
+    otlp = settings.otlp
+    if otlp.endpoint is None:
+        return None
+    # It takes a third of a second to load.
+    from a2a_grpc.server.telemetry.otlp import Collector  # noqa: PLC0415
+
+    return Collector(
+        endpoint=otlp.endpoint, replica=replica, attributes=otlp.attributes, headers=dict(otlp.headers.pairs)
+    )
