@@ -1,4 +1,4 @@
-"""What metrics and a limit cost a call. `python -m bench.overhead`."""
+"""What metrics, the access log and a limit cost a call. `python -m bench.overhead`."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,11 @@ from bench.calls import message
 from bench.load import grpc_load
 from bench.processes import Server, free_port, service, store
 
-_OFF = {"A2A_METRICS_ADDR": "none"}
+_OFF = {"A2A_METRICS_ADDR": "none", "A2A_LOG_LEVEL": "warning"}
 _CASES: dict[str, dict[str, Any]] = {
     "nothing": _OFF,
-    "metrics": {"A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
+    "metrics": {**_OFF, "A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
+    "the access log": {**_OFF, "A2A_LOG_LEVEL": "info", "A2A_LOG_FORMAT": "json"},
     "a fast rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=1000000,read=1000000"},
     "a slow rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=100:1000000,read=100:1000000"},
 }

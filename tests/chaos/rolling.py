@@ -10,8 +10,10 @@ import tarfile
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
+from a2a_grpc.server.store.levels import Levels
 from tests.chaos.fleet import Fleet, make_replica, running
 from tests.chaos.history import Fault, History
 from tests.chaos.report import Report, judge
@@ -19,6 +21,7 @@ from tests.chaos.run import hire, new_history, recorded, work
 from tests.chaos.survey import survey
 from tests.support.replica import ROOT, Replica
 from tests.support.servers import fresh_store_server
+from tests.support.tasks import open_store
 
 PREVIOUS = "b8fdb8e"
 """The last commit of the version before this one.
@@ -105,8 +108,16 @@ async def roll(seed: int, seconds: float, previous: Path) -> Report:
                 for number in sorted(aging.old):
                     await _replace(number, fleet, aging, history)
                     await asyncio.sleep(seconds / (4 * OLD))
-            await survey(fleet, history)
+            await survey(fleet, history, partial(_recount, fleet))
     return judge(history)
+
+
+async def _recount(fleet: Fleet) -> None:
+    """What a replica does that is measured: count what the old version has not."""
+    async with open_store(fleet.replicas[0].env["A2A_REDIS_URL"], "counter") as store:
+        levels = Levels(store)
+        await levels.walk(await levels.look())
+        assert await levels.look() == []
 
 
 async def _replace(number: int, fleet: Fleet, aging: Aging, history: History) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import redis
@@ -22,8 +23,11 @@ _ANSWER = 30.0
 _AT_ONCE = 16
 
 
-async def survey(fleet: Fleet, history: History) -> None:
-    """Every replica has to answer again, and every task to settle; one that does not is left to the checker."""
+async def survey(fleet: Fleet, history: History, recount: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Every replica has to answer again, and every task to settle; one that does not is left to the checker.
+
+    `recount` comes before the audit, where an older version has left tasks that nobody has counted.
+    """
     for one in fleet.replicas:
         await asyncio.to_thread(one.wait_ready)
     client = fleet.client()
@@ -37,6 +41,8 @@ async def survey(fleet: Fleet, history: History) -> None:
     history.settling = time.monotonic() - began
     logs, owners = await asyncio.to_thread(_tasks, client)
     history.letters = await asyncio.to_thread(_letters, client)
+    if recount is not None:
+        await recount()
     history.audit = await asyncio.to_thread(audit, client)
     lines = {name: [GrpcLine(one, key) for one in fleet.replicas] for name, key in KEYS.items()}
     limit = asyncio.Semaphore(_AT_ONCE)
