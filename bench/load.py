@@ -27,8 +27,16 @@ class Load:
     """Bytes of all answers, without headers."""
 
 
-def grpc_load(address: str, method: str, request: Message, requests: int) -> Load:
-    """Call a method `requests` times with the same request.
+def grpc_load(
+    address: str,
+    method: str,
+    request: Message,
+    requests: int,
+    *,
+    connections: int = CONNECTIONS,
+    streams: int = STREAMS,
+) -> Load:
+    """Call a method `requests` times with the same request, `streams` at a time on each of the `connections`.
 
     h2load does not read the trailers: whether an answer was an error shows in `answered`, since errors have no message.
 
@@ -37,7 +45,7 @@ def grpc_load(address: str, method: str, request: Message, requests: int) -> Loa
     body = request.SerializeToString()
     headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-H", "a2a-version: 1.0"]
     url = f"http://{address}/lf.a2a.v1.A2AService/{method}"
-    return _h2load(url, struct.pack(">BI", 0, len(body)) + body, headers, requests, CONNECTIONS, STREAMS)
+    return _h2load(url, struct.pack(">BI", 0, len(body)) + body, headers, requests, connections, streams)
 
 
 def http_load(url: str, body: Mapping[str, object], requests: int) -> Load:

@@ -49,13 +49,13 @@ class Server:
 @contextlib.contextmanager
 def running(
     arguments: Sequence[str],
-    cpu: int,
+    cpu: int | str,
     environment: Mapping[str, str] | None = None,
     *,
     user: int | None = None,
     cwd: Path = _REPOSITORY,
 ) -> Iterator[Server]:
-    """Run `python ARGUMENTS`, or another program where the first one is a path, pinned to `cpu`."""
+    """Run `python ARGUMENTS`, or another program where the first one is a path, pinned to `cpu` (or several)."""
     command = list(arguments) if arguments[0].startswith("/") else [sys.executable, *arguments]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -117,9 +117,14 @@ def peer(database: str | None = None) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def service(
-    redis_url: str | None, cpu: int = SERVER_CPU, *, agent: str = "bench.agent:agent", **environment: str
+    redis_url: str | None,
+    cpu: int | str = SERVER_CPU,
+    *,
+    agent: str = "bench.agent:agent",
+    workers: int = 1,
+    **environment: str,
 ) -> Iterator[Server]:
-    """The service with `agent`, ready."""
+    """The service with `agent`, ready; with more than one of the `workers`, the first of them is."""
     grpc, http = free_port(), free_port()
     settings = {
         "A2A_GRPC_ADDR": f"127.0.0.1:{grpc}",
@@ -132,7 +137,7 @@ def service(
         **({"A2A_REDIS_URL": redis_url} if redis_url else {}),
         **environment,
     }
-    with running(["-m", "a2a_grpc.command", "serve", agent], cpu, settings) as server:
+    with running(["-m", "a2a_grpc.command", "serve", "--workers", str(workers), agent], cpu, settings) as server:
         server.grpc, server.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}"
         until(lambda: _ready(server), "the service is ready")
         yield server

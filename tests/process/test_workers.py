@@ -25,6 +25,14 @@ AGENT = "tests.process.busy_agent:agent"
 SOON = 4.0
 """Seconds to the end of workers that wait for nothing."""
 OVERDUE = 124
+FREE = {
+    "A2A_GRPC_ADDR": "127.0.0.1:0",
+    "A2A_HTTP_ADDR": "127.0.0.1:0",
+    "A2A_METRICS_ADDR": "127.0.0.1:0",
+    # Where the system chooses the port somebody else has to say how the agent is called.
+    "A2A_PUBLIC_GRPC_ADDR": "example.com:1",
+    "A2A_PUBLIC_HTTP_URL": "http://example.com",
+}
 
 
 class Group(Replica):
@@ -150,7 +158,6 @@ async def test_a_killed_worker_is_replaced_and_its_turns_run_elsewhere(served: G
     await served.both()
     after = served.workers()
     assert after[number] != before[number] and after[3 - number] == before[3 - number]
-    assert f"worker {number} (process {before[number]}) was ended by SIGKILL" in served.log(lines=None)
     assert (await scrape(served.metrics_addr)).of("a2a_worker_replacements_total", worker=str(number)) == 1
 
 
@@ -171,18 +178,17 @@ async def test_a_worker_that_stands_still_is_told_of_in_time(served: Group) -> N
 @pytest.mark.wide
 async def test_a_port_that_somebody_has_is_named(served: Group) -> None:
     """Also where those who have it would share it with anybody."""
-    grpc, http = {"A2A_GRPC_ADDR": "127.0.0.1:0"}, {"A2A_HTTP_ADDR": "127.0.0.1:0"}
-    for changed, arguments, variable in (
-        ({}, ["--workers", "2", AGENT], "A2A_GRPC_ADDR"),
-        (grpc, ["--workers", "2", AGENT], "A2A_HTTP_ADDR"),
-        ({**grpc, **http}, ["--workers", "2", AGENT], "A2A_METRICS_ADDR"),
-        (http, [AGENT], "A2A_GRPC_ADDR"),
-        (grpc, [AGENT], "A2A_HTTP_ADDR"),
+    for arguments, taken in (
+        (["--workers", "2"], "A2A_GRPC_ADDR"),
+        (["--workers", "2"], "A2A_HTTP_ADDR"),
+        (["--workers", "2"], "A2A_METRICS_ADDR"),
+        ([], "A2A_GRPC_ADDR"),
+        ([], "A2A_HTTP_ADDR"),
     ):
-        public = {"A2A_PUBLIC_GRPC_ADDR": "example.com:1", "A2A_PUBLIC_HTTP_URL": "http://example.com"}
-        said = await asyncio.to_thread(run, {**served.env, **public, **changed}, *arguments)
+        env = {**served.env, **FREE, taken: served.env[taken]}
+        said = await asyncio.to_thread(run, env, *arguments, AGENT)
         assert said.returncode == 2
-        assert "Address already in use. " in said.stderr and f"Set {variable} to" in said.stderr
+        assert "Address already in use. " in said.stderr and f"Set {taken} to" in said.stderr
         assert "worker" not in said.stderr, "none was started"
 
 
@@ -275,20 +281,19 @@ async def silent(one: Group) -> bool:
 
 
 @pytest.mark.wide
-async def test_what_is_wrong_is_said_once() -> None:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("A2A_")}
-    said = await asyncio.to_thread(run, {**env, "A2A_GRPC_ADDR": "127.0.0.1"}, "--workers", "2")
+async def test_what_is_wrong_is_said_once(served: Group) -> None:
+    said = await asyncio.to_thread(run, {**served.env, "A2A_GRPC_ADDR": "127.0.0.1"}, "--workers", "2", AGENT)
     assert (said.returncode, said.stderr.count("A2A_GRPC_ADDR")) == (2, 1)
-    said = await asyncio.to_thread(run, {**env, "A2A_HTTP_ADDR": "127.0.0.1:0"}, "--workers", "2", "no.such:agent")
+    said = await asyncio.to_thread(run, {**served.env, **FREE}, "--workers", "2", "no.such:agent")
     assert (said.returncode, said.stderr.count("a2a-grpc: ")) == (2, 1)
     assert "no.such" in said.stderr and "Traceback" not in said.stderr
 
 
 @pytest.mark.wide
-async def test_workers_that_end_as_soon_as_they_start_are_given_up(tmp_path: Path, store: StoreServer) -> None:
+async def test_workers_that_end_as_soon_as_they_start_are_given_up(tmp_path: Path, served: Group) -> None:
     """With the status of the last one, after a pause between two tries."""
     (tmp_path / "dying.py").write_text("import os\nos._exit(7)\n")
-    env = {**Group(redis_url=store.url).env, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
+    env = {**served.env, **FREE, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
     said = await asyncio.to_thread(run, env, "--workers", "2", "dying:agent")
     assert said.returncode == 7
     assert re.findall(r"worker (\d) is process", said.stderr) == ["1"] * 5

@@ -254,8 +254,9 @@ def _run(compose: _Compose, given: argparse.Namespace, command: Sequence[str], p
 def _supervise(settings: Settings, command: Sequence[str], workers: int, ports: Sequence[str]) -> int:
     from a2a_grpc.server.supervisor import supervise  # noqa: PLC0415 - one process by itself needs none
 
+    stored = "grpc" in ports  # a gateway keeps nothing
     try:
-        return asyncio.run(supervise(settings, command, workers, ports))
+        return asyncio.run(supervise(settings, command, workers, ports, stored=stored))
     except (ValueError, OSError, EmbeddedStoreError) as error:
         return _complain(str(error).splitlines())
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ _TRIES: Final = 5
 """So many times in a row each worker must have failed, while none works, for the supervisor to give up."""
 _STEADY: Final = 5.0
 """Seconds that a worker must have lived for its replacement to come at once."""
-_DELAYS: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+_DELAYS: Final = (0.0, 0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Seconds before a worker is replaced that failed so many times in a row; the last one repeats."""
 _BEYOND: Final = 1.75
 """Seconds after A2A_DRAIN_TIMEOUT at which a worker is killed that could not even end itself."""
@@ -187,18 +187,22 @@ class Supervisor:
             # What is wrong with the settings or with the agent the first one says; the others would only repeat it.
             await _first(self._listened, self._stopping)
         while not self._stopping.is_set():
-            worker, status = await self._live(number)
-            if self._stopping.is_set():
-                self._statuses.append(_truth(worker, status))
-                return
-            steady = worker.listening and time.monotonic() - worker.began > _STEADY
+            try:
+                worker, status = await self._live(number)
+            except OSError as error:  # no memory, no more processes, no interpreter any more
+                told, status, steady = f"cannot be started: {error}", 1, False
+            else:
+                if self._stopping.is_set():
+                    self._statuses.append(_truth(worker, status))
+                    return
+                told = f"(process {worker.pid}) {_ended(status)}"
+                steady = worker.listening and time.monotonic() - worker.began > _STEADY
             self._failures[number] = failures = 0 if steady else self._failures[number] + 1
             self._give_up_on(status, failures)
-            delay = _DELAYS[min(failures, len(_DELAYS)) - 1] if failures else 0.0
-            log.error("worker %d (process %d) %s; another one takes its place", number, worker.pid, _ended(status))
+            log.error("worker %d %s; another one takes its place", number, told)
             self._replaced[number] += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
+                async with asyncio.timeout(_DELAYS[min(failures, len(_DELAYS) - 1)]):
                     await self._stopping.wait()
 
     def _give_up_on(self, status: int, failures: int) -> None:
@@ -212,7 +216,7 @@ class Supervisor:
 
     async def _live(self, number: int) -> tuple[_Worker, int]:
         ours, theirs = socket.socketpair()
-        with theirs:
+        try:
             process = await asyncio.create_subprocess_exec(
                 *(*self._command, str(theirs.fileno())),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -220,6 +224,11 @@ class Supervisor:
                 # A Ctrl-C is for this process, which passes it on.
                 start_new_session=True,
             )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         worker = self._workers[number] = _Worker(process, ours)
         log.info("worker %d is process %d", number, process.pid)
         if self._stopping.is_set():
@@ -266,10 +275,13 @@ class Supervisor:
             worker.send(signal.SIGKILL)
 
 
-async def supervise(settings: Settings, command: Sequence[str], count: int, ports: Sequence[str]) -> int:
+async def supervise(
+    settings: Settings, command: Sequence[str], count: int, ports: Sequence[str], *, stored: bool
+) -> int:
     """Serve with `count` workers until a signal. Returns the exit status.
 
-    `command`: the arguments of this program; `ports`: the groups of settings whose listeners the workers share.
+    `command`: the arguments of this program; `ports`: the groups of settings whose listeners the workers share;
+    `stored`: they have a store, and metrics.
     Raises: ValueError, EmbeddedStoreError where the settings are no good.
     """
     if not SUPPORTED:
@@ -278,7 +290,7 @@ async def supervise(settings: Settings, command: Sequence[str], count: int, port
         shared = stack.enter_context(ExitStack())
         reserved = {group: port for group in ports if (port := _reserved(settings, group, shared)) is not None}
         redis_url = None
-        if settings.store.redis_url is None:
+        if stored and settings.store.redis_url is None:
             embedded = EmbeddedStore(settings.store.data_dir)
             stack.push_async_callback(embedded.stop)
             redis_url = await embedded.start()
@@ -293,7 +305,7 @@ async def supervise(settings: Settings, command: Sequence[str], count: int, port
             replica=settings.process.replica,
             ports=reserved,
             redis_url=redis_url,
-            measured=await listen_metrics(settings, stack, render),
+            measured=stored and await listen_metrics(settings, stack, render),
             patience=settings.drain.timeout + _BEYOND,
         )
         return await supervisor.run()
