@@ -1,4 +1,4 @@
-"""What traces cost a call. `python -m bench.tracing`."""
+"""What traces and metrics for a collector cost a call. `python -m bench.tracing`."""
 
 import sys
 import threading
@@ -32,12 +32,13 @@ def collect(port: int) -> None:
 
 def _main(rounds: int, calls: int) -> None:
     port = free_port()
-    on = {**_OFF, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_METRIC_EXPORT_INTERVAL": "86400000"}
+    on = {**_OFF, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
     cases = {
         "nothing": _OFF,
-        "traces, 0.05": on,
-        "traces, no collector there": {**on, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}"},
-        "traces, all": {**on, "OTEL_TRACES_SAMPLER_ARG": "1"},
+        "metrics": {"A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
+        "metrics, 0.05 of the traces": on,
+        "the same, no collector there": {**on, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}"},
+        "metrics, all traces": {**on, "OTEL_TRACES_SAMPLER_ARG": "1"},
     }
     sys.stdout.write(
         "| call | with | a second | against nothing | CPU µs | against nothing |\n|---|---|---|---|---|---|\n"

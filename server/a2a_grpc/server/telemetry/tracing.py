@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -196,10 +196,14 @@ class Sampling:
     """Of the traces that begin here, or of all that come by where it is not by `parent`; 0 to 1."""
     by_parent: bool = True
     """What comes with a context is recorded where its sender records it."""
+    _bound: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_bound", round(self.ratio * _WHOLE))
 
     def takes(self, trace_id: int) -> bool:
         """By the lower half of its id, so that all who take this share take the same traces."""
-        return trace_id % _WHOLE < round(self.ratio * _WHOLE)
+        return trace_id % _WHOLE < self._bound
 
 
 _CURRENT: ContextVar[Span | None] = ContextVar("a2a_grpc_span", default=None)
@@ -250,10 +254,15 @@ class Traces:
             return self._sampling.takes(trace_id)
         return parent.sampled if self._sampling.by_parent else self._sampling.takes(int(parent.trace_id, 16))
 
-    def start_here(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> Span | None:
-        """Begin a span of what is current; None unless that is recorded and has not ended."""
+    @property
+    def recording(self) -> bool:
+        """What is current is recorded and has not ended: `start_here` has something to be a part of."""
         current = _CURRENT.get()
-        if current is None or not current.open or self._recorder is None:
+        return current is not None and current.open and self.on
+
+    def start_here(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> Span | None:
+        """Begin a span of what is current; None unless that is `recording`."""
+        if not self.recording or self._recorder is None:
             return None
         return self._recorder.start_here(name, kind, attributes)
 
