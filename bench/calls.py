@@ -14,7 +14,8 @@ def message(text: str, *, at_once: bool = False) -> a2a_pb2.SendMessageRequest:
     request = a2a_pb2.SendMessageRequest(
         message=a2a_pb2.Message(message_id="bench", role=a2a_pb2.ROLE_USER, parts=[a2a_pb2.Part(text=text)])
     )
-    request.configuration.return_immediately = at_once
+    if at_once:
+        request.configuration.return_immediately = True
     return request
 
 
