@@ -17,6 +17,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from tests.conformance.callers import HttpCaller
 from tests.support.replica import Replica, replica
+from tests.support.sentinel import sentinel_set
 from tests.support.servers import StoreServer, fresh_store_server
 from tests.support.troubles import TROUBLES, Trouble
 from tests.support.waiting import wait_until
@@ -153,6 +154,25 @@ async def test_both_say_what_is_wrong_with_the_store_and_since_when(
         await wait_until(probes.ready, "it is ready again by itself", timeout=10)
         told = await probes.verbose()
         assert at(told["since"]) >= over - 1 and "reason" not in told["components"]["store"]
+
+
+@pytest.mark.slow
+async def test_both_tell_of_a_failover() -> None:
+    """From the loss of the master until another one takes writes."""
+    with sentinel_set() as sentinels:
+        lost = sentinels.master()
+        async with replica(agent=AGENT, redis_url=sentinels.url) as one, probing(one) as probes:
+            assert await probes.ready()
+            await asyncio.to_thread(lost.kill)
+
+            async def noticed() -> bool:
+                return not await probes.ready()
+
+            await wait_until(noticed, "both say that it is not ready", timeout=NOTICED_WITHIN)
+            away = at((await probes.verbose())["since"])
+            await wait_until(probes.ready, "it is ready again by itself", timeout=20)
+            assert lost.port not in sentinels.named()
+            assert at((await probes.verbose())["components"]["store"]["since"]) > away
 
 
 async def test_a_user_who_may_not_write_any_more_is_a_reason_and_no_end(one: Replica, store: StoreServer) -> None:
