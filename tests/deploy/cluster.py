@@ -31,29 +31,17 @@ def kube_apiserver() -> Path:
     if shutil.which("go") is None:
         raise tools.UnavailableError("Go is not installed")
 
-    def build(folder: Path) -> None:
+    def compile_into(folder: Path) -> None:
         stamp = "k8s.io/component-base/version"
         named = (
             f"-s -w -X {stamp}.gitVersion={VERSION} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={VERSION.split('.')[1]}"
         )
-        command = [
-            "nice",
-            "-n",
-            "19",
-            "go",
-            "build",
-            "-trimpath",
-            "-ldflags",
-            named,
-            "-o",
-            folder / "kube-apiserver",
-            ".",
-        ]
-        tools.run(
-            *command, cwd=SOURCE, env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-        )
+        program = folder / "kube-apiserver"
+        environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+        build = ("go", "build", "-trimpath", "-ldflags", named, "-o", program, ".")
+        tools.run("nice", "-n", "19", *build, cwd=SOURCE, env=environment)
 
-    return tools.cached(f"kube-apiserver-{VERSION}", build) / "kube-apiserver"
+    return tools.cached(f"kube-apiserver-{VERSION}", compile_into) / "kube-apiserver"
 
 
 def etcd() -> Path:

@@ -311,6 +311,21 @@ def test_the_schema_knows_each_value_and_no_other() -> None:
     jsonschema.validate(VALUES, SCHEMA)
 
 
+def test_the_values_of_the_documentation() -> None:
+    page = (tools.ROOT / "docs" / "DEPLOY.md").read_text()
+    values, shutdown = [
+        yaml.safe_load(block)
+        for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+        if re.match(r"# agents\.yaml|shutdown:", block)
+    ]
+    made = rendering(values | shutdown)
+    assert container(made)["image"] == "registry.example.com/my-agent:1.0.0"
+    assert settings(made)["A2A_DRAIN_TIMEOUT"] == "313"
+    assert pod(made)["terminationGracePeriodSeconds"] == 315
+    named = re.findall(r"^\| `([^|]*)` \|", page.partition("| value |")[2].partition("\n\n")[0], re.MULTILINE)
+    assert {name for cell in named for name in cell.split("`, `")} <= VALUES.keys()
+
+
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
