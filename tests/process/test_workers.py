@@ -242,7 +242,7 @@ async def test_who_leaves_the_terminal_skips_the_delay(number: signal.Signals) -
 async def test_a_second_signal_ends_all_at_once() -> None:
     async with group(env={"A2A_DRAIN_DELAY": "12", "A2A_DRAIN_GRACE": "10"}) as one:
         one.terminate()
-        await wait_until(lambda: one.log().count("SIGTERM: stopping; ") == 2, "the signal was passed on")
+        await wait_until(lambda: one.log().count("drain: SIGTERM: stopping") == 2, "the signal was passed on")
         family = one.family()
         one.terminate()
         assert await asyncio.to_thread(one.wait, 1.5) == -signal.SIGTERM

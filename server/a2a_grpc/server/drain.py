@@ -124,7 +124,9 @@ class Deadline:
 class Stop:
     """The request to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, again: bool = True) -> None:
+        """`again`: see `Deadline`."""
+        self._again = again
         self.signal: signal.Signals | None = None
         self.at = 0.0
         """When it came, by `time.monotonic`."""
@@ -133,7 +135,7 @@ class Stop:
     def ask(self, number: signal.Signals, at: float) -> None:
         """Wake up whoever waits."""
         self.signal, self.at = number, at
-        log.info("%s: stopping; another signal ends the process at once", number.name)
+        log.info("%s: stopping%s", number.name, "; another signal ends the process at once" if self._again else "")
         self._asked.set()
 
     async def wait(self) -> None:
@@ -150,7 +152,7 @@ def stop_signals(deadline: Deadline) -> Iterator[Stop]:
     and not the loop's: those would wait for an agent that blocks the loop.
     """
     loop = asyncio.get_running_loop()
-    asked = Stop()
+    asked = Stop(again=deadline.again)
 
     def heard() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
