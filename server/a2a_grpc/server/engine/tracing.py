@@ -6,7 +6,7 @@ from hashlib import blake2b
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Skill, Turn
 from a2a_grpc.server.core import states
-from a2a_grpc.server.telemetry.tracing import TRACES, Context, Kind, Span, here
+from a2a_grpc.server.telemetry.tracing import TRACES, Context, Kind, Span, Unsampled
 
 _SINCE_LAST = 2
 """How much further the epoch is at the next attempt: it is given back, or taken from who was lost, and claimed."""
@@ -31,12 +31,11 @@ class Place:
 
 
 def publishing(task_id: str) -> Span | None:
-    """Begin the span of a turn that may be put into `ready`; None where nothing is traced.
+    """Begin the span of a turn that may be put into `ready`; None where that would not be recorded.
 
     It is for who has put it there to end it; what never ends is never recorded.
     """
-    context = here()
-    if context is None:
+    if not TRACES.recording:
         return None
     attributes = {
         "messaging.operation.name": "publish",
@@ -44,7 +43,7 @@ def publishing(task_id: str) -> Span | None:
         "messaging.destination.name": "ready",
         "a2a.task.id": task_id,
     }
-    return TRACES.start("a2a.turn publish", Kind.PRODUCER, context, attributes)
+    return TRACES.start_here("a2a.turn publish", Kind.PRODUCER, attributes)
 
 
 def begin(place: Place, skill: Skill, turn: Turn) -> Span:
@@ -52,6 +51,10 @@ def begin(place: Place, skill: Skill, turn: Turn) -> Span:
 
     Its id follows from the task, the turn and the epoch, so that the next attempt, on whatever replica, can name it.
     """
+    if place.parent is not None and not TRACES.takes(place.parent):
+        unsampled = Unsampled(0, place.parent.unsampled())
+        TRACES.enter(unsampled, around_agent=True)
+        return unsampled
     links: tuple[Context, ...] = ()
     if turn.attempt > 1 and place.parent is not None:
         earlier = _span_id(turn.task_id, place.turn, place.epoch - _SINCE_LAST)

@@ -54,6 +54,10 @@ class Context(NamedTuple):
         """The value of `traceparent`."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
+    def unsampled(self) -> "Context":
+        """The same of something that is not recorded."""
+        return self._replace(flags=self.flags & ~_SAMPLED) if self.sampled else self
+
     def headers(self) -> dict[str, str]:
         """What to send along."""
         return {TRACEPARENT: self.parent, TRACESTATE: self.state} if self.state else {TRACEPARENT: self.parent}
@@ -241,17 +245,14 @@ class Traces:
         """
         trace_id = 0 if parent is not None else random.getrandbits(128) or 1
         recorder = self._recorder
-        if recorder is None or not self._takes(parent, trace_id):
-            if parent is not None and parent.sampled:
-                parent = parent._replace(flags=parent.flags & ~_SAMPLED)
-            return Unsampled(trace_id, parent)
+        if recorder is None or not (self.takes(parent) if parent is not None else self._sampling.takes(trace_id)):
+            return Unsampled(trace_id, None if parent is None else parent.unsampled())
         return recorder.start(
             name, kind, parent, attributes, trace_id=trace_id, span_id=span_id, links=links, begun_ns=begun_ns
         )
 
-    def _takes(self, parent: Context | None, trace_id: int) -> bool:
-        if parent is None:
-            return self._sampling.takes(trace_id)
+    def takes(self, parent: Context) -> bool:
+        """Whether a part of `parent` is recorded here."""
         return parent.sampled if self._sampling.by_parent else self._sampling.takes(int(parent.trace_id, 16))
 
     @property
