@@ -333,7 +333,7 @@ async def test_a_gateway_stands_between_the_caller_and_the_service(
         await asyncio.to_thread(gateway.close)
 
 
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("traced", [False, pytest.param(True, marks=pytest.mark.wide)])
 async def test_without_a_collector_nothing_of_opentelemetry_is_loaded(traced: bool, collector: Collector) -> None:
     """In a fresh interpreter, with the metrics switched off."""
     env = {"PYTHONPATH": f"{ROOT}", **({"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint} if traced else {})}
@@ -345,7 +345,7 @@ async def test_without_a_collector_nothing_of_opentelemetry_is_loaded(traced: bo
         assert (told == "nothing") is not traced, told
 
 
-@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("silent", [pytest.param(False, marks=pytest.mark.wide), True])
 async def test_a_collector_that_is_away_costs_no_call_and_no_stop(silent: bool) -> None:
     """Nobody listens there, or somebody who never says a word."""
     with socket.socket() as deaf:
