@@ -6,6 +6,7 @@ the collector is away or too slow, the oldest are dropped.
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from a2a_grpc.server.telemetry.durations import with_durations
 from a2a_grpc.server.telemetry.spans import SdkRecorder
 from a2a_grpc.server.telemetry.tracing import TRACES, Sampling
+
+# It warns of each try. That a batch was given up is an error, told every 20 s.
+logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter").setLevel(logging.ERROR)
 
 _QUEUE: Final = 2048
 _BATCH: Final = 512
