@@ -1,15 +1,21 @@
 """The Helm chart: what it renders for many values, and which it refuses."""
 
+import asyncio
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import jsonschema
 import pytest
 import yaml
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from a2a_grpc.server.bindings.grpc.health import LIVENESS
 from a2a_grpc.server.bindings.grpc.server import A2A_SERVICE, REGISTRY_SERVICE
@@ -18,6 +24,8 @@ from a2a_grpc.server.settings.source import all_settings
 from tests.deploy import tools
 from tests.deploy.checking import RELEASES, check
 from tests.deploy.manifests import CHART, ChartError, Key, Manifest, helm, key, overlays, template
+from tests.support.replica import replica
+from tests.support.servers import StoreServer
 
 pytestmark = pytest.mark.wide
 
@@ -461,6 +469,39 @@ def test_the_autoscaler_alone_says_how_many_pods() -> None:
     assert turns["pods"]["target"] == {"type": "AverageValue", "averageValue": "70"}
     assert age["external"]["metric"]["name"] == "a2a_queue_age_seconds"
     assert age["external"]["target"] == {"type": "Value", "value": "5"}
+
+
+async def test_the_server_runs_with_what_a_pod_gets(one_store_server: StoreServer) -> None:
+    """The settings as they are rendered, what the probes ask for, and the call of `helm test`."""
+    made = rendering()
+    # Several servers of the tests run on one machine.
+    given = {name: value for name, value in settings(made).items() if name != "A2A_METRICS_ADDR"}
+    async with replica(redis_url=one_store_server.url, env=given) as one:
+        async with grpc.aio.insecure_channel(one.grpc_addr) as channel:
+            health: Any = HealthStub(channel)
+            for probe in ("startup", "readiness", "liveness"):
+                request = HealthCheckRequest(service=container(made)[f"{probe}Probe"]["grpc"]["service"])
+                answer = await health.Check(request, timeout=5)
+                assert answer.status == HealthCheckResponse.SERVING
+
+        caller = called()
+        check(caller)
+        assert caller["spec"]["securityContext"] == pod(made)["securityContext"]
+        [call] = caller["spec"]["containers"]
+        assert call["securityContext"] == container(made)["securityContext"]
+        *arguments, address = call["args"]
+        assert address == given["A2A_PUBLIC_HTTP_URL"]
+        command = [sys.executable, "-m", "a2a_grpc.command", *arguments, one.http_url]
+        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+        told, _ = await process.communicate()
+        assert process.returncode == 0
+        assert given["A2A_PUBLIC_HTTP_URL"] in told.decode()
+
+
+def called() -> Manifest:
+    result = helm("template", "a2a-grpc", CHART, "--show-only", "templates/tests/call.yaml", values=STORE)
+    manifest: Manifest = yaml.safe_load(result.stdout)
+    return manifest
 
 
 def test_notes_say_what_is_left_to_do() -> None:
