@@ -282,6 +282,41 @@ async def test_each_turn_of_a_task_is_in_the_trace_of_its_own_message(collector:
         assert one(spans, TURN).attributes["a2a.task.id"] == task.id
 
 
+async def test_the_span_of_a_stream_is_as_long_as_the_stream(collector: Collector, stubs: list[Any]) -> None:
+    read, left = begin(55), begin(56)
+    responses = stubs[1].SendStreamingMessage(says("hi", "streams"), metadata=read.metadata)
+    assert [response async for response in responses]
+    responses = stubs[1].SendStreamingMessage(says("hold", "is left"), metadata=left.metadata)
+    task = (await responses.read()).task
+    responses.cancel()
+    name = f"{SERVICE}/SendStreamingMessage"
+    whole, cut = (
+        one(await collector.until(read.trace_id, name, TURN), name),
+        one(await collector.until(left.trace_id, name), name),
+    )
+    assert (whole.attributes["rpc.response.status_code"], whole.failed) == ("OK", False)
+    assert (cut.attributes["rpc.response.status_code"], cut.failed) == ("CANCELLED", False)
+    assert cut.attributes["a2a.task.id"] == task.id
+    turn = one(collector.spans(read.trace_id), TURN)
+    assert whole.begun_ns <= turn.begun_ns <= turn.ended_ns <= whole.ended_ns
+    await stubs[1].CancelTask(pb.CancelTaskRequest(id=task.id), metadata=begin(57, sampled=False).metadata)
+
+
+async def test_a_turn_that_asks_for_another_attempt_is_linked_as_well(collector: Collector, stubs: list[Any]) -> None:
+    began = begin(58)
+    await stubs[1].SendMessage(says("retry", "retries"), metadata=began.metadata)
+
+    def runs() -> list[Seen]:
+        return sorted(
+            (span for span in collector.spans(began.trace_id) if span.name == TURN), key=lambda span: span.begun_ns
+        )
+
+    await wait_until(lambda: len(runs()) == 2, "both attempts", 10)
+    first, second = runs()
+    assert (first.attributes["error.type"], first.attributes["a2a.attempt"], first.links) == ("retry", 1, [])
+    assert (second.attributes["a2a.attempt"], second.links) == (2, [(began.trace_id, first.span_id)])
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -5,7 +5,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-from a2a_grpc.server.agents import Agent, Fail, Turn
+from a2a_grpc.server.agents import Agent, Fail, Retry, Turn
 
 agent = Agent(name="Traced", description="Does what the message says.", version="1.0")
 
@@ -20,7 +20,7 @@ def current() -> dict[str, Any]:
     }
 
 
-@agent.skill(id="work", name="Work", description="`hold`, `once more`, `fail`, `ask`, or anything.", tags=["test"])
+@agent.skill(id="work", name="Work", description="What the message says, or nothing.", tags=["test"])
 async def work(turn: Turn) -> None:
     await turn.artifact("turn", data=current())
     with turn.tracer.start_as_current_span("think", attributes={"by": "agent"}):
@@ -28,6 +28,8 @@ async def work(turn: Turn) -> None:
     await turn.flush()
     if turn.text == "hold" or (turn.text == "once more" and turn.attempt == 1):
         await asyncio.Event().wait()
+    if turn.text == "retry" and turn.attempt == 1:
+        raise Retry("Not yet.")
     if turn.text == "fail":
         raise Fail("It is the caller's secret why.")
     if turn.text == "ask":
