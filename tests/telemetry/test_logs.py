@@ -1,14 +1,25 @@
 """What a real service writes: one record of each call, whatever became of it, and nothing that opens a door."""
 
 import base64
+import contextlib
+import io
 import json
+import logging
+import re
+import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 import grpc
 import httpx
 import pytest
 
+from a2a_grpc.server import logs
+from a2a_grpc.server.calls import access
+from a2a_grpc.server.calls.call import Call
+from a2a_grpc.wire.errors import TaskNotFoundError
 from tests.conformance.callers import KEYS, VERSION, Caller, CallError, Connect, say
 from tests.conformance.conftest import API_KEYS
 from tests.process.gateway import Gateway
@@ -196,6 +207,47 @@ def test_a_gateway_keeps_a_record_of_its_own(service: Replica) -> None:
     [upstream] = [each for each in records(service) if each["request_id"] == passed["request_id"]]
     assert upstream["caller"] == "alice"
     assert refused["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_the_short_way_writes_what_logging_would(form: Literal["json", "text"]) -> None:
+    root, before = logging.getLogger(), logging.getLogger().handlers[:]
+    stream, level = io.StringIO(), root.level
+    stderr, sys.stderr = sys.stderr, stream
+    try:
+        logs.configure("info", form)
+        call = Call(method="GetTask", binding="GRPC", parameters={}, peer="127.0.0.1:1")
+        for sink in (access._sink, None):
+            access.write_with(sink)
+            access.record(
+                call, begun=time.perf_counter(), error=TaskNotFoundError("x"), request_id="r\ud800", caller="\x1b"
+            )
+        # Whoever listens elsewhere hears of it.
+        access.write_with(sink := logs.AccessLines(root.handlers[0], as_json=form == "json"))  # type: ignore[arg-type]
+        with contextlib.ExitStack() as stack:
+            access.log.addHandler(heard := logging.NullHandler())
+            stack.callback(access.log.removeHandler, heard)
+            assert not sink("message", {})
+    finally:
+        sys.stderr = stderr
+        access.write_with(None)
+        logging.basicConfig(handlers=before, level=level, force=True)
+    one, other = stream.getvalue().splitlines()
+    if form == "json":
+        short, long = json.loads(one), json.loads(other)
+        assert list(short) == list(long)
+        assert short["caller"] == "\ufffd"
+        for record in (short, long):
+            datetime.fromisoformat(record.pop("time"))
+            assert record.pop("duration_ms") < 10_000
+        assert _untimed(short.pop("message")) == _untimed(long.pop("message"))
+        assert short == long
+    else:
+        assert _untimed(one) == _untimed(other)
+
+
+def _untimed(text: str) -> str:
+    return re.sub(r"\d+\.\d ms|^[-\d]+ [:\d]+,\d{3}", "", text)
 
 
 def test_the_level_switches_it_off() -> None:
