@@ -18,7 +18,11 @@ def read_as(instrument: object) -> str:
 
 def test_every_instrument_has_a_row_in_the_documents() -> None:
     section = (ROOT / "docs" / "OPERATIONS.md").read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [read_as(each) for each in ALL]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) ?\| ", section, re.MULTILINE)
+    assert [name for name, _ in rows] == [read_as(each) for each in ALL]
+    # The values of a label stand in brackets behind it.
+    labels = [re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cell)) for _, cell in rows]
+    assert labels == [[label.replace(".", "_") for label in each.labels] for each in ALL]
 
 
 @pytest.mark.parametrize("instrument", ALL, ids=read_as)

@@ -181,6 +181,9 @@ async def test_turns_dead_letters_and_webhooks(caller: Caller, addr: str, failin
     attempts = "a2a_webhook_attempts_total"
     assert after.of(attempts, a2a_webhook_outcome="delivered") - before.of(attempts) == taken
     assert after.of(attempts, a2a_webhook_outcome="failed") == 2
+    for outcome in ("delivered", "failed"):
+        answered = after.of("a2a_webhook_duration_seconds_count", a2a_webhook_outcome=outcome)
+        assert answered == after.of(attempts, a2a_webhook_outcome=outcome)
     assert after.of("a2a_dead_letters_total", a2a_dead_letter_kind="turn") == 1
     assert waits.id
 
