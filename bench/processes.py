@@ -69,10 +69,10 @@ def running(
         try:
             yield Server(process)
         except BaseException:
-            log.seek(0)
-            sys.stderr.write(
-                f"bench: the last words of {command[-1]}:\n{log.read()[-2000:].decode(errors='replace')}\n"
-            )
+            if process.poll() is not None:
+                log.seek(0)
+                words = log.read()[-2000:].decode(errors="replace")
+                sys.stderr.write(f"bench: the last words of {' '.join(command)}:\n{words}\n")
             raise
         finally:
             process.send_signal(signal.SIGTERM)
@@ -143,7 +143,7 @@ def service(
         yield server
 
 
-def until(condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+def until(condition: Callable[[], bool], what: str, timeout: float = 120.0) -> None:
     """Wait for `condition`. Raises: TimeoutError that says `what` did not come true."""
     begun = time.perf_counter()
     while not condition():
