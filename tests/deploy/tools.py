@@ -56,6 +56,10 @@ class UnavailableError(Exception):
     """What was asked for cannot be had on this machine, for a reason that is none of the project's."""
 
 
+# pip tries for ten seconds; once is enough for all tests of a process.
+_unavailable: Final[dict[str, str]] = {}
+
+
 def helm() -> Path:
     return _kubectl_layer() / "helm" / "helm"
 
@@ -175,11 +179,17 @@ def cached(name: str, fill: Callable[[Path], None]) -> Path:
     ready = CACHE / name
     if ready.exists():
         return ready
+    if name in _unavailable:
+        raise UnavailableError(_unavailable[name])
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as made:
         folder = Path(made) / "made"
         folder.mkdir()
-        fill(folder)
+        try:
+            fill(folder)
+        except UnavailableError as error:
+            _unavailable[name] = str(error)
+            raise
         try:
             folder.rename(ready)
         except OSError:  # somebody else was faster
