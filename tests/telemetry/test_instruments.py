@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from a2a_grpc.server.telemetry.instruments import ALL, CALLS, Counter, Durations
+from a2a_grpc.server.telemetry.instruments import ALL, CALLS, DEAD_LETTERS, Counter, Durations
 from tests.docs.documents import ROOT
 from tests.support.metrics import measuring
 
@@ -43,6 +43,20 @@ def test_durations_stand_in_the_buckets_they_belong_to() -> None:
     assert counts == {"0.001": 2, "0.0025": 3, "0.25": 3, "0.5": 4, "300.0": 4, "+Inf": 5}
     assert seen.of(f"{name}_count") == 5
     assert seen.of(f"{name}_sum") == pytest.approx(1000.3026)
+
+
+def test_counters_begin_at_none() -> None:
+    """Prometheus tells how much a number has grown between two looks: the first one must not be of a one."""
+    with measuring() as meters:
+        before = meters.read()
+        DEAD_LETTERS.add("turn")
+        after = meters.read()
+    name = "a2a_dead_letters_total"
+    for kind in ("turn", "webhook"):
+        assert frozenset({("a2a_dead_letter_kind", kind)}) in before.labels(name)
+    assert (before.of(name), after.of(name)) == (0, 1)
+    for name in ("a2a_turns_recovered_total", "a2a_limit_unchecked_total"):
+        assert before.samples[name, frozenset()] == 0
 
 
 def test_nothing_is_measured_where_nobody_reads() -> None:

@@ -220,7 +220,9 @@ async def test_what_followers_repair_and_how_far_they_are_behind(one_store_serve
 
         def repairs() -> dict[str, float]:
             name, seen = "a2a_follower_repairs_total", meters.read()
-            return {dict(labels)["a2a_follower_reason"]: seen.samples[name, labels] for labels in seen.labels(name)}
+            counts = {dict(labels)["a2a_follower_reason"]: seen.samples[name, labels] for labels in seen.labels(name)}
+            assert counts.keys() == {"gap", "buffer", "doubt", "silence"}
+            return {reason: count for reason, count in counts.items() if count}
 
         async with open_place(one_store_server.url, buffer=4) as here, open_store(one_store_server.url, "r2") as there:
             stored = await create(there)

@@ -20,21 +20,29 @@ _Take = Callable[[float, Mapping[str, str]], None]
 class Counter:
     """A number that only grows."""
 
-    def __init__(self, name: str, unit: str, about: str, *labels: str) -> None:
+    def __init__(self, name: str, unit: str, about: str, *labels: str, kinds: Iterable[str] = ()) -> None:
+        """`kinds`: the values that the one label may have, where there is one and they are known."""
         self.name = name
         self._unit = unit
         self._about = about
         self.labels = labels
+        self._kinds = [(kind,) for kind in kinds] if labels else [()]
         self._take: _Take | None = None
 
     def bind(self, meter: "Meter | None") -> None:
         """Count with `meter` from now on; None: no longer."""
         self._take = None if meter is None else meter.create_counter(self.name, self._unit, self._about).add
+        # Of a number that is first seen as a one, nobody who asks for its growth is told.
+        for values in self._kinds:
+            self._count(0, values)
 
     def add(self, *values: str) -> None:
         """Count one more, under the values of the labels in their order."""
+        self._count(1, values)
+
+    def _count(self, more: int, values: tuple[str, ...]) -> None:
         if self._take is not None:
-            self._take(1, dict(zip(self.labels, values, strict=True)))
+            self._take(more, dict(zip(self.labels, values, strict=True)))
 
 
 class Durations:
@@ -222,6 +230,7 @@ FOLLOWER_REPAIRS: Final = Counter(
     "{repair}",
     "Looks of a stream into the log, for what did not come to it.",
     "a2a.follower.reason",
+    kinds=("gap", "buffer", "doubt", "silence"),
 )
 """By reason: `gap` (one was missing), `buffer` (too many came for its reader), `doubt` (the connection was made anew,
 or the turn moved), `silence` (nothing came for long)."""
@@ -254,7 +263,11 @@ STORE_WAITS: Final = Durations(
 )
 
 WEBHOOK_ATTEMPTS: Final = Counter(
-    "a2a.webhook.attempts", "{attempt}", "Attempts to tell a webhook of an event.", "a2a.webhook.outcome"
+    "a2a.webhook.attempts",
+    "{attempt}",
+    "Attempts to tell a webhook of an event.",
+    "a2a.webhook.outcome",
+    kinds=("delivered", "failed", "refused"),
 )
 """By outcome: `delivered`, `failed`, `refused` (the policy on destinations)."""
 
@@ -266,7 +279,9 @@ WEBHOOKS: Final = Durations(
 )
 """By outcome, as the attempts; what the policy refuses makes no request."""
 
-DEAD_LETTERS: Final = Counter("a2a.dead_letters", "{letter}", "What was given up.", "a2a.dead_letter.kind")
+DEAD_LETTERS: Final = Counter(
+    "a2a.dead_letters", "{letter}", "What was given up.", "a2a.dead_letter.kind", kinds=("turn", "webhook")
+)
 """By kind: `turn`, `webhook`."""
 
 ALL: Final = (
