@@ -44,9 +44,11 @@ def values_of(overlay: str | None) -> list[Path]:
     return [VALUES] if overlay is None else [VALUES, CHART / f"values-{overlay}.yaml"]
 
 
-def helm(*arguments: str | Path, values: Manifest | None = None) -> subprocess.CompletedProcess[str]:
+def helm(
+    *arguments: str | Path, values: Manifest | None = None, program: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """What helm answers, with `values` over those of files. Raises UnavailableError."""
-    command = [str(tools.helm()), *map(str, arguments), *(() if values is None else ("--values", "-"))]
+    command = [str(program or tools.helm()), *map(str, arguments), *(() if values is None else ("--values", "-"))]
     given = None if values is None else json.dumps(values)
     return subprocess.run(command, check=False, capture_output=True, text=True, input=given)
 

