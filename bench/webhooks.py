@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import grpc.aio
 
@@ -28,7 +29,7 @@ from tests.support.waiting import wait_until
 
 _VERSION = (("a2a-version", "1.0"),)
 # Half of all requests fail, so that of 3,000 events some fail eleven times in a row: the run should end in minutes.
-_ENVIRONMENT = {
+_ENVIRONMENT: dict[str, Any] = {
     "A2A_PUSH_ALLOW": "localhost",
     "A2A_PUSH_ALLOW_HTTP": "true",
     "A2A_PUSH_TIMEOUT": "2",
