@@ -256,7 +256,7 @@ async def test_a_worker_that_cannot_end_is_killed_when_its_time_is_over() -> Non
     async with group(env={"A2A_DRAIN_TIMEOUT": "2"}) as one:
         os.kill(one.workers()[2], signal.SIGSTOP)
         one.terminate()
-        await ended(one, OVERDUE)
+        await ended(one, OVERDUE, within=SOON + 2)
 
 
 @pytest.mark.wide
