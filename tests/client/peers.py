@@ -291,8 +291,10 @@ class Relay:
     def reset(self) -> None:
         """Ends every connection at once with a reset, as a router that forgets them does. New ones are carried."""
         for writer in self._connections:
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
+            end = writer.get_extra_info("socket")
+            if end.fileno() >= 0:  # one that its peer has closed is gone already
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
         self._connections.clear()
 
 

@@ -25,8 +25,7 @@ class Served(Replica):
     """`a2a-grpc serve`, as a person starts it."""
 
     def spawn(self, log: int) -> subprocess.Popen[bytes]:
-        command = [A2A_GRPC, "serve", AGENT]
-        return subprocess.Popen(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self.execute([A2A_GRPC, "serve", AGENT], log)
 
 
 @pytest.fixture(scope="module")

@@ -85,12 +85,13 @@ class Forker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        # Not used, but a Popen that is collected while its process runs warns of it.
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, log: int) -> Forked:
-        """Runs `python -m a2a_grpc.server` with `arguments`; stdout and stderr go to the descriptor `log`."""
+    def start(self, arguments: Sequence[str], env: Mapping[str, str], log: int) -> Forked:
+        """Runs `python -m a2a_grpc.server` in the root of the repository; its output goes to the descriptor `log`."""
         with tempfile.TemporaryFile() as request, self._lock:
-            request.write(json.dumps([[*arguments], {**env}, str(cwd)]).encode())
+            request.write(json.dumps([[*arguments], {**env}]).encode())
             request.flush()
             status, theirs = os.pipe()
             try:
@@ -139,7 +140,7 @@ def _serve(connection: socket.socket) -> Sequence[str] | None:
         request, log, pipe = descriptors
         with os.fdopen(request, "rb") as stream:
             stream.seek(0)
-            arguments, env, cwd = json.load(stream)
+            arguments, env = json.load(stream)
         # Not between the fork and the note of it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         pid = os.fork()
@@ -152,7 +153,6 @@ def _serve(connection: socket.socket) -> Sequence[str] | None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             os.environ.clear()
             os.environ.update(env)
-            os.chdir(cwd)
             os.dup2(log, 1)
             os.dup2(log, 2)
             os.close(log)

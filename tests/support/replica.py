@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -75,9 +75,12 @@ class Replica:
     def spawn(self, log: int) -> Forked | subprocess.Popen[bytes]:
         """Starts the process, whose stdout and stderr go to the descriptor `log`."""
         if self.env.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
-            return FORKER.start(self.arguments(), self.env, ROOT, log)
+            return FORKER.start(self.arguments(), self.env, log)
         # Other sources than those that the forking process has imported.
-        command = [sys.executable, "-m", MODULE, *self.arguments()]
+        return self.execute([sys.executable, "-m", MODULE, *self.arguments()], log)
+
+    def execute(self, command: Sequence[str], log: int) -> subprocess.Popen[bytes]:
+        """For `spawn`: starts `command`."""
         return subprocess.Popen(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     @property
