@@ -18,7 +18,7 @@ from tests.support.servers import StoreServer
 from tests.support.waiting import wait_until
 
 TTL = 1.0
-ALWAYS = {"a2a:shards", "a2a:{0}:replicas", "a2a:{0}:tally"}
+ALWAYS = {"a2a:shards", "a2a:{0}:replicas", *(f"a2a:{{{shard}}}:tally" for shard in range(4))}
 """What a service that has nothing to do keeps for ever."""
 
 
