@@ -579,7 +579,8 @@ async def test_the_waits_grow_and_end(binding: str) -> None:
     assert caught.value.task_id == "t1"
     assert 3 <= len(agent.calls) <= 6
     waits = [later - earlier for earlier, later in zip(agent.at, agent.at[1:], strict=False)]
-    assert sum(waits) < 1.0 and waits[0] < 0.2 < waits[-1]
+    # The last try begins within the patience and may arrive after it; one more would come after 1.55 s.
+    assert sum(waits) < 1.3 and waits[0] < 0.2 < waits[-1]
 
 
 async def test_news_give_new_patience(binding: str) -> None:
