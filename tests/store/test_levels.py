@@ -144,6 +144,29 @@ async def test_one_replica_walks_and_another_takes_over_where_it_dies(
         assert told(seen) == NONE | {"submitted": 1}
 
 
+async def test_the_queue_is_seen_while_tasks_are_counted(
+    store: TaskStore, audited_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk through a large store takes minutes, for which nobody must think that the store is away."""
+    for name, value in (("_EVERY", 0.02), ("_FRESH", 0.2), ("_SCAN_STEP", 1), ("_PAUSE", 0.02)):
+        monkeypatch.setattr(levels, name, value)
+    for _ in range(20):
+        await create(store)
+    await forget_the_tally(store, audited_server)
+    seen = Levels(store)
+    watching = asyncio.create_task(seen.watch())
+    await wait_until(lambda: seen.waiting() is not None, "the first look")
+    looks = 0
+    while told(seen) is None:
+        assert seen.waiting() == 0
+        looks += 1
+        await asyncio.sleep(0.02)
+    assert looks > 10  # longer than what is seen is fresh
+    assert told(seen) == NONE | {"submitted": 20}
+    watching.cancel()
+    await asyncio.wait((watching,))
+
+
 async def test_nothing_is_told_while_a_replica_does_not_count(store: TaskStore, audited_server: StoreServer) -> None:
     """One of an older version, during a rollout. What it did is found when it is gone."""
     assert await counted(store) == NONE

@@ -154,18 +154,30 @@ class Levels:
 
     async def watch(self) -> None:
         """Look for as long as the process lives."""
-        while True:
-            pause = _EVERY
-            try:
-                uncounted = await self.look()
-                if uncounted and await self.walk(uncounted):
-                    pause = 0.0
-            except StoreUnavailableError:
-                self._seen = None
-            except Exception:
-                self._seen = None
-                log.exception("the levels of the store cannot be read")
-            await asyncio.sleep(pause)
+        walking: asyncio.Task[bool] | None = None
+        try:
+            while True:
+                try:
+                    uncounted = await self.look()
+                    if uncounted and walking is None:
+                        # Beside the looks: in a large store it takes minutes, for which the queue must not be unseen.
+                        walking = asyncio.create_task(self.walk(uncounted))
+                    if walking is not None:
+                        await asyncio.wait((walking,), timeout=_EVERY)
+                        if not walking.done():
+                            continue
+                        over, walking = walking, None
+                        if over.result():
+                            continue
+                except StoreUnavailableError:
+                    self._seen = None
+                except Exception:
+                    self._seen = None
+                    log.exception("the levels of the store cannot be read")
+                await asyncio.sleep(_EVERY)
+        finally:
+            if walking is not None:
+                walking.cancel()
 
     async def look(self) -> list[Keys]:
         """Look at all shards once; those are returned whose tasks are to be counted. Raises: StoreUnavailableError."""
