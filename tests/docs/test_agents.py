@@ -1,5 +1,7 @@
-"""The examples of AGENTS.md and CLIENT.md about schemas and executors, served and called as they stand there."""
+"""The examples of AGENTS.md and CLIENT.md about tests, schemas and executors, served and called as they stand there."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +19,7 @@ from tests.docs.documents import ROOT, Block, blocks
 from tests.support.replica import Replica
 
 AGENTS, CLIENT = ROOT / "docs" / "AGENTS.md", ROOT / "docs" / "CLIENT.md"
-SCHEMAS, EXECUTORS = "Artifacts with a schema", "Executors of a2a-sdk"
+SCHEMAS, EXECUTORS, TRYING = "Artifacts with a schema", "Executors of a2a-sdk", "Trying it out"
 
 
 def found(page: Path, heading: str, language: str) -> list[str]:
@@ -61,6 +63,22 @@ def test_the_card_file_of_the_page_holds_a_schema() -> None:
     card, problems = read_fields(yaml.safe_load(text))
     assert problems == []
     assert schemas_in(card) == {"screen": {"report": {"type": "object", "required": ["scores"]}}}
+
+
+@pytest.mark.wide
+def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
+    """As its reader runs it: pytest in a folder with the agent and the test, without the set-up of this repository."""
+    (tmp_path / "my_agent.py").write_text(found(AGENTS, "Writing an agent", "python")[0])
+    (tmp_path / "test_my_agent.py").write_text(found(AGENTS, TRYING, "python")[0])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "PYTEST_"))}
+
+    ran = subprocess.run(
+        [*command, "test_my_agent.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed" in ran.stdout
 
 
 @pytest.mark.wide
