@@ -1,6 +1,7 @@
 """What the documents name is there: links, files, modules, settings, and the rows of the tables that copy code."""
 
 import ast
+import contextlib
 import re
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ import pytest
 from google.rpc import code_pb2
 
 from a2a_grpc.client.configuration import VARIABLES
-from a2a_grpc.command import COMMANDS
+from a2a_grpc.command import COMMANDS, main
 from a2a_grpc.server.agents import Agent, Turn
 from a2a_grpc.server.calls.pipeline import CHAIN
 from a2a_grpc.server.store import keys
@@ -23,6 +24,8 @@ PAGES = pytest.mark.parametrize("page", documents(), ids=lambda page: page.relat
 SOURCE_ROOTS = ("server", "client", "generated")
 # Where names that are no whole paths begin: `store/keys.py` is the server's, `wire/errors.py` the client's root.
 INSIDE = ("", "server/a2a_grpc/server", "server/a2a_grpc", "client/a2a_grpc", "generated/a2a_grpc")
+# A command with what follows it up to the end of the line, of the quotation or of the command.
+CALL = re.compile(r"a2a-grpc ((?:[a-z][a-z-]*(?: |$)){1,3})([^`|;&>\n]*)")
 PROTOCOL = ROOT / "docs" / "PROTOCOL.md"
 ARCHITECTURE = ROOT / "docs" / "ARCHITECTURE.md"
 AGENTS = ROOT / "docs" / "AGENTS.md"
@@ -82,9 +85,12 @@ def _is_there(root: Path, parts: list[str]) -> bool:
 def test_settings_that_are_named_exist(page: Path) -> None:
     known = set(re.findall(r"`(A2A_\w+)`", (ROOT / "docs" / "SETTINGS.md").read_text(encoding="utf-8")))
 
+    # What stands for a value in the file of docker compose, and is no setting of the service.
+    composed = set(re.findall(r"\$\{(A2A_\w+)", (ROOT / "deploy/compose/compose.yaml").read_text(encoding="utf-8")))
+
     named = set(re.findall(r"\bA2A_[A-Z_]*[A-Z]\b", page.read_text(encoding="utf-8")))
 
-    assert named - known - VARIABLES == set()
+    assert named - known - VARIABLES - composed == set()
 
 
 @PAGES
@@ -97,6 +103,21 @@ def test_targets_and_commands_that_are_named_exist(page: Path) -> None:
 
     assert made - targets == set()
     assert called - set(COMMANDS) == set()
+
+
+@PAGES
+def test_options_that_are_named_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of `a2a-grpc COMMAND … --option`, in a block or in a sentence."""
+    unknown: list[str] = []
+    for words, rest in CALL.findall(page.read_text(encoding="utf-8").replace("\\\n", " ")):
+        named = set(re.findall(r"(?<!\S)(--[a-z][a-z-]+)", rest)) - {"--help"}
+        if named:
+            with contextlib.suppress(SystemExit):
+                main([*words.split(), "--help"])
+            known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+            unknown += [f"{words}{option}" for option in sorted(named - known)]
+
+    assert unknown == []
 
 
 def test_the_table_of_errors_is_that_of_the_code() -> None:
@@ -191,6 +212,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
         "summarize": None,
         "order": None,
         "pay": 1,
+        "count": None,
         "screen": None,
     }
     assert agent.cancel_hook is space["stopped"]
