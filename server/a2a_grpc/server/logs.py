@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -13,6 +14,9 @@ import orjson
 from a2a_grpc.server.calls import access
 from a2a_grpc.server.telemetry.facts import known
 from a2a_grpc.server.telemetry.tracing import here
+
+# All but the tab and the line feed, and what else some take for the end of a line.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class JsonFormatter(logging.Formatter):
@@ -34,6 +38,17 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return _json(fields)
+
+
+class TextFormatter(logging.Formatter):
+    """One record a line. What has several, such as a traceback, has the others indented.
+
+    So nothing that is quoted in a message, or that an agent puts into one, can pass for a record of its own.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text without control characters, which a terminal would obey."""
+        return _CONTROL.sub(_escaped, super().format(record)).replace("\n", "\n    ")
 
 
 class AccessLines:
@@ -88,12 +103,16 @@ def _json(fields: Mapping[str, object]) -> str:
         return json.dumps(fields, default=str)
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
 def configure(level: str, form: Literal["text", "json"]) -> None:
     """Log what is at least `level` to standard error."""
     # Nobody is told of these, and to find them out takes a third of the time of a record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    text = TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     access.write_with(AccessLines(handler, as_json=form == "json"))
