@@ -31,7 +31,8 @@ def nothing_traced() -> Iterator[None]:
         (FIRST, 1),
         (f"  {FIRST}\t", 1),
         (f"00-{TRACE}-{SPAN}-00", 0),
-        (f"00-{TRACE}-{SPAN}-ff", 255),
+        # Whoever passes it on must not pass on what has no meaning (3.2.2.5.2).
+        (f"00-{TRACE}-{SPAN}-ff", 3),
         # A higher version is read as far as it is known (3.2.4).
         (f"cc-{TRACE}-{SPAN}-01", 1),
         (f"cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like", 1),

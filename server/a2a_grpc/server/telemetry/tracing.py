@@ -24,6 +24,8 @@ LONGEST: Final = 256
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 _SAMPLED = 1
+# Those that have a meaning: sampled, and that the id is random (W3C Trace Context 2). The others must be sent as 0.
+_FLAGS = 0b11
 # What W3C Trace Context asks everybody to pass on at least (3.3.1.5), and at most so many members (3.3.1.1).
 _LONGEST_STATE = 512
 _MEMBERS = 32
@@ -90,7 +92,7 @@ def _read(parent: str, state: str) -> Context | None:
     version, trace_id, span_id, flags, more = found.groups()
     if version == "ff" or trace_id == _NO_TRACE or span_id == _NO_SPAN or (version == "00" and more):
         return None
-    return Context(trace_id, span_id, int(flags, 16), _checked(state) if state else "")
+    return Context(trace_id, span_id, int(flags, 16) & _FLAGS, _checked(state) if state else "")
 
 
 def _checked(state: str) -> str:
