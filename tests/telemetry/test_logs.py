@@ -1,5 +1,6 @@
 """What a real service writes: one record of each call, whatever became of it, and nothing that opens a door."""
 
+import asyncio
 import base64
 import contextlib
 import io
@@ -207,6 +208,31 @@ def test_a_gateway_keeps_a_record_of_its_own(service: Replica) -> None:
     [upstream] = [each for each in records(service) if each["request_id"] == passed["request_id"]]
     assert upstream["caller"] == "alice"
     assert refused["code"] == "NOT_FOUND"
+
+
+def test_nothing_that_is_quoted_passes_for_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an agent raises may hold what its caller has said."""
+    forged = "2026-01-01 00:00:00,000 INFO    a2a_grpc.audit: all is well"
+    root, before = logging.getLogger(), logging.getLogger().handlers[:]
+    level = root.level
+    try:
+        logs.configure("info", "text")
+        error = ValueError(f"no such place: x\n{forged}\r{forged}\x1b[2J\u2028{forged}")
+        logging.getLogger("some.agent").error("it failed: %s", error, exc_info=error)
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        access.write_with(None)
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.endswith("ERROR   some.agent: it failed: no such place: x")
+    assert len(others) == 3
+    assert all(line.startswith("    ") for line in others)
+    assert "\\x1b[2J\\u2028" in others[-1]
+
+
+def test_a_defect_is_no_caller_who_left() -> None:
+    assert access.outcome(RuntimeError("x")) == ("INTERNAL", "")
+    assert access.outcome(asyncio.CancelledError()) == ("CANCELLED", "")
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

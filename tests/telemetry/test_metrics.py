@@ -1,5 +1,6 @@
 """What a real service tells of itself over its metrics listener, as Prometheus' own parser reads it."""
 
+import asyncio
 import contextlib
 import re
 import socket
@@ -9,10 +10,14 @@ import httpx
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
+from a2a_grpc.server.bindings.upstream.channel import COMPONENT
+from a2a_grpc.server.compose.metrics import watch_upstream
+from a2a_grpc.server.core.readiness import Readiness
 from tests.conformance.callers import KEYS, Caller, CallError, Connect, say
 from tests.conformance.conftest import API_KEYS
+from tests.process.gateway import Gateway
 from tests.push.config import QUICK
-from tests.support.metrics import scrape
+from tests.support.metrics import measuring, scrape
 from tests.support.receiver import Answer, Receiver, receiver
 from tests.support.replica import Replica, free_ports
 from tests.support.waiting import wait_until
@@ -186,6 +191,49 @@ async def test_turns_dead_letters_and_webhooks(caller: Caller, addr: str, failin
         assert answered == after.of(attempts, a2a_webhook_outcome=outcome)
     assert after.of("a2a_dead_letters_total", a2a_dead_letter_kind="turn") == 1
     assert waits.id
+
+
+async def test_a_gateway_by_itself(connect_over: Connect, service: Replica) -> None:
+    """It counts the calls that came to it, and those that lead nowhere; of turns and tasks it knows nothing."""
+    [port] = free_ports(1)
+    gateway = Gateway(service.grpc_addr, {"A2A_METRICS_ADDR": f"127.0.0.1:{port}"})
+    try:
+        await asyncio.to_thread(gateway.start)
+        caller = await connect_over(service, over="GRPC", key=KEYS["alice"])
+        headers = {"x-api-key": KEYS["alice"], "a2a-version": "1.0"}
+        async with httpx.AsyncClient(trust_env=False, base_url=gateway.http_url, headers=headers) as http:
+            task = await caller.task("wait", return_immediately=True)
+            async with http.stream("GET", f"/tasks/{task.id}:subscribe") as stream:
+                await anext(stream.aiter_lines())
+                during = await scrape(f"127.0.0.1:{port}")
+                assert during.of("a2a_streams_active", rpc_system_name="http_json") == 1
+            assert (await http.get("/tasks/none")).status_code == 404
+            assert (await http.get("/nowhere/at/all")).status_code == 404
+            assert (await http.get(f"/tasks/{task.id}")).status_code == 200
+        name = f"{CALLS}_count"
+        seen = await scrape(f"127.0.0.1:{port}")
+        assert seen.of(name, rpc_system_name="http_json") == seen.of(name) == 4
+        labels = {"rpc_response_status_code": "NOT_FOUND", "error_type": "TASK_NOT_FOUND"}
+        assert seen.of(name, rpc_method=f"{SERVICE}/GetTask", **labels) == 1
+        assert seen.of(name, rpc_method=f"{SERVICE}/GetTask", rpc_response_status_code="OK") == 1
+        assert seen.of(name, rpc_method="_OTHER") == 1
+        assert seen.of(name, rpc_method=f"{SERVICE}/SubscribeToTask", rpc_response_status_code="CANCELLED") == 1
+        assert seen.of("a2a_streams_active") == 0
+        assert seen.of("a2a_upstream_ready") == 1
+        assert not seen.labels("a2a_turns_limit") | seen.labels("a2a_tasks") | seen.labels("a2a_queue_depth")
+    finally:
+        await asyncio.to_thread(gateway.close)
+
+
+def test_a_gateway_tells_whether_its_upstream_is_there() -> None:
+    with measuring() as meters:
+        readiness = Readiness()
+        watch_upstream(readiness)
+        assert meters.read().labels("a2a_upstream_ready") == set()
+        for ready in (False, True, False):
+            readiness.set(COMPONENT, ready)
+            readiness.set("drain", False)
+            assert meters.read().samples["a2a_upstream_ready", frozenset()] == ready
 
 
 async def test_the_listener_knows_one_page(addr: str) -> None:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
@@ -26,13 +27,13 @@ from a2a_grpc.server.compose.listeners import (
     listen_http,
     listen_registry,
 )
-from a2a_grpc.server.compose.metrics import measure
+from a2a_grpc.server.compose.metrics import measure, watch_upstream
 from a2a_grpc.server.compose.pipeline import compose_pipeline
 from a2a_grpc.server.compose.push import compose_push
 from a2a_grpc.server.compose.tracing import trace
 from a2a_grpc.server.core import ids
 from a2a_grpc.server.core.readiness import Readiness
-from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, stop_signals
+from a2a_grpc.server.drain import Answers, Deadline, Drain, Times, Work, default, stop_signals
 from a2a_grpc.server.engine.engine import Engine
 from a2a_grpc.server.engine.run import Limits
 from a2a_grpc.server.hosting.attempts import Attempts
@@ -213,6 +214,10 @@ _Compose = Callable[[Settings, _Life], Coroutine[Any, Any, None]]
 
 def _run(compose: _Compose, given: argparse.Namespace, command: Sequence[str], ports: Sequence[str]) -> int:
     """`command`: what this program was called with; `ports`: the groups of settings that say where it listens."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Until somebody waits for them. One that got lost would leave a container running until it is killed.
+        if os.getpid() == 1:
+            signal.signal(number, default())
     try:
         settings = load()
     except SettingsError as error:
@@ -399,6 +404,8 @@ async def _gateway(settings: Settings, target: str, authorities: bytes | None, l
         upstream = Upstream(target, readiness, authorities)
         stack.push_async_callback(upstream.close)
         await upstream.start()
+        await measure(settings, stack, settings.process.replica, member=life.member)
+        watch_upstream(readiness)
         largest = settings.limits.max_message_bytes
         published = Published(cards=upstream.cards, keys=upstream.cards)
         certificates = compose_certificates(settings)

@@ -1,7 +1,8 @@
 """Several workers on the same ports, and the one process that looks after them and takes no calls itself.
 
 Workers are fresh interpreters that run the same command. The kernel hands each new connection to one of them. A worker
-that dies is replaced; a signal is passed on once, and the workers stop by the rules of `drain`.
+that dies is replaced; a signal is passed on once, and the workers stop by the rules of `drain`. Each has a session of
+its own, of which nothing is left when it has ended.
 """
 
 import asyncio
@@ -14,11 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from typing import Final
 
 from a2a_grpc.server.compose.listeners import unavailable
 from a2a_grpc.server.compose.metrics import listen_metrics
-from a2a_grpc.server.drain import OVERDUE
+from a2a_grpc.server.drain import OVERDUE, end_at_once
 from a2a_grpc.server.ports import SUPPORTED, reserve
 from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.settings.values import Address
@@ -72,6 +74,16 @@ class _Worker:
         """Its exit status: negative where a signal ended it."""
         return await self._process.wait()
 
+    async def clear(self) -> None:
+        """End the processes that it has left behind.
+
+        One that was forked still listens on its ports: the kernel would go on giving it connections.
+        """
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+            # Where this is the first process of a container, they have become its children.
+            await asyncio.to_thread(_bury, self.pid)
+
     async def talk(self, assignment: Assignment, heard: Callable[[bytes], None]) -> None:
         """Tell it what to do, and hear what it says for as long as it lives."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
@@ -117,7 +129,7 @@ class Supervisor:
 
     def __init__(
         self,
-        command: Sequence[str],
+        command: Callable[[int], Sequence[str]],
         count: int,
         *,
         replica: str,
@@ -126,7 +138,7 @@ class Supervisor:
         measured: bool,
         patience: float,
     ) -> None:
-        """`command` starts a worker, with the number of a descriptor behind it.
+        """`command` makes what starts a worker, with the number of a descriptor.
 
         `replica`: what the names of the workers begin with. `patience`: the seconds that they have to stop. The rest:
         see `Assignment`.
@@ -154,7 +166,8 @@ class Supervisor:
         """Start the workers and see to them until all have ended. Returns the exit status."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_signal, number)
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup(1)
+                loop.add_signal_handler(number, self._on_signal, number)
         keeping = [asyncio.create_task(self._keep(number)) for number in self._workers]
         try:
             await asyncio.gather(*keeping)
@@ -218,7 +231,7 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(*self._command, str(theirs.fileno())),
+                *self._command(theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 # A Ctrl-C is for this process, which passes it on.
@@ -247,6 +260,7 @@ class Supervisor:
             self._workers[number] = None
             talking.cancel()
             await asyncio.wait((talking,))
+            await worker.clear()
 
     def _heard(self, kind: bytes) -> None:
         self._was_ready = self._was_ready or kind == READY
@@ -255,9 +269,10 @@ class Supervisor:
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping.is_set():
-            self._kill()
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            # A terminal that goes away sends it, and the shell in it once more.
+            if number is not signal.SIGHUP:
+                self._kill()
+                end_at_once(number)
         else:
             log.info("%s: stopping %d workers; another signal ends them at once", number.name, len(self._workers))
             # Who hangs up waits for nothing, as who presses Ctrl-C.
@@ -281,7 +296,7 @@ async def supervise(
     """Serve with `count` workers until a signal. Returns the exit status.
 
     `command`: the arguments of this program; `ports`: the groups of settings whose listeners the workers share;
-    `stored`: they have a store, and metrics.
+    `stored`: they have a store.
     Raises: ValueError, EmbeddedStoreError where the settings are no good.
     """
     if not SUPPORTED:
@@ -300,15 +315,27 @@ async def supervise(
             return await supervisor.metrics() if supervisor is not None else b""
 
         supervisor = Supervisor(
-            [sys.executable, "-P", "-m", "a2a_grpc.server", *command, "--supervised"],
+            partial(_command, command),
             count,
             replica=settings.process.replica,
             ports=reserved,
             redis_url=redis_url,
-            measured=stored and await listen_metrics(settings, stack, render),
+            measured=await listen_metrics(settings, stack, render),
             patience=settings.drain.timeout + _BEYOND,
         )
         return await supervisor.run()
+
+
+def _command(command: Sequence[str], descriptor: int) -> list[str]:
+    name, *arguments = command
+    # Behind a "--" nothing is an option any more.
+    return [sys.executable, "-P", "-m", "a2a_grpc.server", name, "--supervised", str(descriptor), *arguments]
+
+
+def _bury(group: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-group, 0)
 
 
 def _reserved(settings: Settings, group: str, stack: ExitStack) -> int | None:

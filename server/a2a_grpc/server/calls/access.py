@@ -50,7 +50,8 @@ def outcome(error: BaseException | None) -> tuple[str, str]:
         return "OK", ""
     if isinstance(error, A2AError):
         return code_pb2.Code.Name(error.kind.code), error.kind.reason
-    return "CANCELLED", ""
+    # A defect, of which the caller hears no more either; else the caller has left.
+    return ("INTERNAL" if isinstance(error, Exception) else "CANCELLED"), ""
 
 
 def record(

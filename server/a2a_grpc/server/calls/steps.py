@@ -13,9 +13,10 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server import audit
 from a2a_grpc.server.auth.gate import Gates
 from a2a_grpc.server.auth.refusals import NotAdmittedError, ScopeMissingError
-from a2a_grpc.server.calls.access import SYSTEMS, outcome, record, request_id
+from a2a_grpc.server.calls.access import SYSTEMS, record, request_id
 from a2a_grpc.server.calls.current import Current
 from a2a_grpc.server.calls.failures import count_failure
+from a2a_grpc.server.calls.measuring import measure
 from a2a_grpc.server.calls.validation import INLINE_WEBHOOK, MISSING, Validator
 from a2a_grpc.server.hosting.attempts import Attempts
 from a2a_grpc.server.hosting.hosts import Hosts
@@ -25,7 +26,7 @@ from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.telemetry.facts import know
-from a2a_grpc.server.telemetry.instruments import CALLS, STREAMS
+from a2a_grpc.server.telemetry.instruments import STREAMS
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -121,8 +122,7 @@ class AccessLog(Step):
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if current.streaming:
             STREAMS.change(-1, SYSTEMS[current.call.binding])
-        if CALLS.wanted:
-            _measure(current, error, self._service)
+        measure(current.call, begun=current.begun, error=error, service=self._service)
         current.call.recorded = True
         record(
             current.call,
@@ -442,18 +442,6 @@ def _note(current: Current, event: str, **facts: str) -> None:
         binding=current.call.binding,
         method=current.call.method,
         **facts,
-    )
-
-
-def _measure(current: Current, error: BaseException | None, service: str) -> None:
-    code, reason = outcome(error)
-    method = current.call.method
-    CALLS.record(
-        time.perf_counter() - current.begun,
-        SYSTEMS.get(current.call.binding, ""),
-        f"{service}/{method}" if method else "_OTHER",
-        code,
-        reason,
     )
 
 

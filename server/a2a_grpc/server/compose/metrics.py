@@ -6,10 +6,12 @@ from contextlib import AsyncExitStack
 
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.metrics import CONTENT_TYPE, MetricsEndpoint
+from a2a_grpc.server.bindings.upstream.channel import COMPONENT
 from a2a_grpc.server.compose.collector import FAREWELL, collector_of
 from a2a_grpc.server.compose.listeners import opened
+from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.settings import Settings
-from a2a_grpc.server.telemetry.instruments import TURNS_ACTIVE
+from a2a_grpc.server.telemetry.instruments import TURNS_ACTIVE, UPSTREAM_READY
 from a2a_grpc.server.worker import Membership
 
 log = logging.getLogger("a2a_grpc.server")
@@ -51,6 +53,17 @@ async def measure(
         stack.push_async_callback(measuring.pop_all().aclose)
     if turns is not None:
         TURNS_ACTIVE.watch(turns)
+
+
+def watch_upstream(readiness: Readiness) -> None:
+    """Tell of the upstream of a gateway, where anything is measured."""
+
+    def reached() -> float | None:
+        # From any thread: a copy is made in one step.
+        state = readiness.components().get(COMPONENT)
+        return None if state is None else float(state.ready)
+
+    UPSTREAM_READY.watch(reached)
 
 
 async def listen_metrics(settings: Settings, stack: AsyncExitStack, render: Callable[[], Awaitable[bytes]]) -> bool:

@@ -284,6 +284,10 @@ DEAD_LETTERS: Final = Counter(
 )
 """By kind: `turn`, `webhook`."""
 
+UPSTREAM_READY: Final = Level(
+    "a2a.upstream.ready", "{upstream}", "1 while a gateway reaches a replica that takes calls, else 0."
+)
+
 ALL: Final = (
     CALLS,
     STREAMS,
@@ -305,6 +309,7 @@ ALL: Final = (
     LIMITS_REACHED,
     LIMITS_UNCHECKED,
     AUTHENTICATION_FAILURES,
+    UPSTREAM_READY,
 )
 
 

@@ -1,4 +1,4 @@
-"""The access log of a gateway: what it knows of the calls that it passes on."""
+"""The access log and the measurements of a gateway: what it knows of the calls that it passes on."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -8,9 +8,12 @@ from google.protobuf.message import Message
 
 from a2a_grpc.server.bindings.upstream.handler import UpstreamHandler
 from a2a_grpc.server.bindings.upstream.tracing import TracedHandler
-from a2a_grpc.server.calls.access import record, request_id
+from a2a_grpc.server.calls.access import SYSTEMS, record, request_id
 from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.calls.measuring import measure
+from a2a_grpc.server.calls.steps import SERVICE
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.server.telemetry.instruments import STREAMS
 from a2a_grpc.wire.errors import A2AError
 from a2a_grpc.wire.headers import REQUEST_ID
 
@@ -42,6 +45,7 @@ class RecordedHandler:
 
     async def stream(self, method: str, request: Message, call: Call) -> AsyncGenerator[Event, None]:
         begun, error, first = time.perf_counter(), None, None
+        STREAMS.change(1, SYSTEMS[call.binding])
         try:
             async with aclosing(self._inner.stream(method, request, call)) as events:
                 async for event in events:
@@ -51,6 +55,7 @@ class RecordedHandler:
             error = raised
             raise
         finally:
+            STREAMS.change(-1, SYSTEMS[call.binding])
             _note(call, begun, error, request, first)
 
 
@@ -58,6 +63,7 @@ def _note(
     call: Call, begun: float, error: BaseException | None, request: Message | None = None, answer: Message | None = None
 ) -> None:
     call.recorded = True
+    measure(call, begun=begun, error=error, service=SERVICE)
     record(
         call,
         begun=begun,
