@@ -1,9 +1,11 @@
-"""Writes `deploy/kubernetes` from the chart: `make manifests`.
+"""Writes `deploy/kubernetes` from the chart, and the files of the chart from their source: `make manifests`.
 
 The base is what the chart renders with `deploy/kubernetes/values.yaml`, and each overlay is what `values-NAME.yaml` of
 the chart changes of it: resources that it adds, and patches. So both ways to install have one source, and a test
 renders them both and compares. What differs is only how a changed setting replaces the pods: the chart has checksums in
 annotations, kustomize hashes in names.
+
+Helm reads no file outside of a chart, so the chart has copies of the alerts and the dashboard.
 """
 
 import json
@@ -23,9 +25,11 @@ CHART: Final = tools.ROOT / "deploy" / "helm" / "a2a-grpc"
 KUBERNETES: Final = tools.ROOT / "deploy" / "kubernetes"
 VALUES: Final = KUBERNETES / "values.yaml"
 NAME: Final = "a2a-grpc"
-# The one of docs/DEPLOY.md. Only the queries of KEDA name it.
+# The one of docs/DEPLOY.md. Only the queries of KEDA and one alert name it.
 NAMESPACE: Final = "agents"
 KUBE_VERSION: Final = "1.33.0"
+COPIES: Final = {name: tools.ROOT / "deploy" / "observability" / name for name in ("dashboard.json", "rules.yaml")}
+"""What `files` of the chart holds: by name, and where it comes from."""
 
 HEADER: Final = "# Written by `make manifests` from deploy/helm/a2a-grpc; a test compares.\n"
 # What only Helm needs.
@@ -99,7 +103,7 @@ def files(overlay: str | None) -> dict[str, str]:
     for (kind, name), text in sorted(documents.items()):
         manifest = yaml.safe_load(text)
         before = yaml.safe_load(base[kind, name]) if overlay is not None and (kind, name) in base else None
-        if kind == "ConfigMap":
+        if kind == "ConfigMap" and manifest["metadata"]["labels"]["app.kubernetes.io/component"] != "metrics":
             if before is None or before["data"] != manifest["data"]:
                 generators.append(_generator(manifest, before, made))
         elif before is None:
@@ -184,6 +188,9 @@ def folders() -> dict[Path, dict[str, str]]:
 
 
 def main() -> None:
+    (CHART / "files").mkdir(exist_ok=True)
+    for name, source in COPIES.items():
+        shutil.copyfile(source, CHART / "files" / name)
     try:
         wanted = folders()
     except tools.UnavailableError as error:

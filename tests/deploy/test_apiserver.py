@@ -81,6 +81,28 @@ def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Cluster) -> No
     assert cluster.get("deployments,services,networkpolicies,poddisruptionbudgets", *where)["items"] == []
 
 
+def test_an_autoscaler_begins_with_the_pods_that_are_there(cluster: Cluster) -> None:
+    """A Deployment from which `replicas` is taken away has one: everything would be on one pod for a while."""
+    where = ("--namespace", NAMESPACE)
+    chart = manifests.CHART
+
+    def pods_after(step: str, *arguments: str) -> int:
+        done = cluster.helm(step, "two", *where, *arguments)
+        assert done.returncode == 0, done.stderr
+        return int(cluster.get("deployment", "two-a2a-grpc", *where)["spec"]["replicas"])
+
+    scaled = (str(chart), "--values", str(chart / "values-hpa.yaml"))
+    assert (
+        pods_after("install", str(chart), "--values", str(chart / "values-sentinel.yaml"), "--set", "replicas=5") == 5
+    )
+    assert pods_after("upgrade", *scaled) == 5
+    # As the autoscaler does.
+    assert cluster.kubectl("scale", "deployment", "two-a2a-grpc", "--replicas=7", *where).returncode == 0
+    assert pods_after("upgrade", *scaled, "--set", "settings.A2A_LOG_LEVEL=debug") == 7
+    assert pods_after("upgrade", *scaled) == 7
+    assert cluster.helm("uninstall", "two", *where).returncode == 0
+
+
 def test_what_is_wrong_is_refused(cluster: Cluster) -> None:
     """The server of these tests looks, and does not only nod."""
     rendered = manifests.rendered("gateway")

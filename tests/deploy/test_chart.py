@@ -1,7 +1,10 @@
 """The Helm chart: what it renders for many values, and which it refuses."""
 
 import asyncio
+import copy
+import functools
 import json
+import operator
 import re
 import subprocess
 import sys
@@ -23,7 +26,7 @@ from a2a_grpc.server.settings import Settings, load
 from a2a_grpc.server.settings.source import all_settings
 from tests.deploy import tools
 from tests.deploy.checking import RELEASES, check
-from tests.deploy.manifests import CHART, ChartError, Key, Manifest, helm, key, overlays, template
+from tests.deploy.manifests import CHART, COPIES, ChartError, Key, Manifest, helm, key, overlays, template
 from tests.support.replica import replica
 from tests.support.servers import StoreServer
 
@@ -85,6 +88,20 @@ MATRIX: dict[str, Manifest] = {
             "backendTls": {"caConfigMap": "ca"},
         },
     },
+    "agents in a Secret": {"agents": {"existingSecret": "agents"}},
+    "IPv6": {"listen": "[::]", "publicGrpcAddr": "[2001:db8::1]:443"},
+    "alerts and a dashboard": {
+        "metrics": {
+            "monitor": "ServiceMonitor",
+            "rules": {"enabled": True, "labels": {"release": "monitoring"}},
+            "dashboard": {"enabled": True, "annotations": {"grafana_folder": "Agents"}},
+        }
+    },
+    "any host": {
+        "ingress": {"enabled": True, "grpc": {"host": "*.grpc.example.com"}, "http": {"host": "*.example.com"}},
+        "publicGrpcAddr": "a.grpc.example.com:443",
+        "publicHttpUrl": "https://a.example.com",
+    },
     "ServiceMonitor": {"metrics": {"monitor": "ServiceMonitor", "monitorLabels": {"release": "prometheus"}}},
     "no metrics": {"metrics": {"enabled": False}},
     "HPA by turns": {"autoscaling": {"enabled": True, "queueAge": None}},
@@ -109,7 +126,9 @@ MATRIX: dict[str, Manifest] = {
         "otlp": {"endpoint": "http://collector:4317", "headers": {"existingSecret": "otlp"}, "samplingRatio": 1},
         "settings": {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"},
     },
-    "load balancer": {"service": {"grpc": {"headless": False, "port": 443}, "http": {"type": "LoadBalancer"}}},
+    "load balancer": {
+        "service": {"grpc": {"headless": False, "type": "LoadBalancer", "port": 443}, "http": {"type": "LoadBalancer"}}
+    },
     "no policy, no budget, no account": {
         "networkPolicy": {"enabled": False},
         "podDisruptionBudget": {"enabled": False},
@@ -131,9 +150,12 @@ MATRIX: dict[str, Manifest] = {
         "priorityClassName": "high",
         "podAnnotations": {"a": "b"},
         "podLabels": {"c": "d"},
+        "labels": {"team": "agents"},
+        "deploymentAnnotations": {"reloader": "true"},
         "topologySpread": [],
         "networkPolicy": {
             "dnsTo": [{"namespaceSelector": {}}],
+            "dnsPorts": [53, 5353],
             "https": {"to": []},
             "extraEgress": [{"ports": [{"port": 8443}]}],
             "extraIngress": [{"ports": [{"port": 9000}]}],
@@ -259,6 +281,19 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         {"agent": "a:b", "agents": {"existingConfigMap": "c"}},
         "only one can be the argument of serve",
     ),
+    "files of no file": (
+        {"agents": {"existingConfigMap": "c", "files": {"keys.json": "{}"}}},
+        r"agents\.files goes with agents\.file",
+    ),
+    "the agent of the image": (
+        {"extraArgs": ["--workers", "4"]},
+        "take the place of the command of the image, and with it of the agent",
+    ),
+    "no name for a Service": ({"fullnameOverride": "2nd"}, "is no name for a Service"),
+    "pods that nobody finds": (
+        {"podLabels": {"app.kubernetes.io/name": "x"}},
+        r"podLabels\.app\.kubernetes\.io/name is set by the chart",
+    ),
     "a drain that cannot end": ({"shutdown": {"drainTimeout": 27}}, r"drainTimeout is 27 s; .* are 28 s"),
     "a kubelet that kills": (
         {"shutdown": {"drainGrace": 300, "terminationGracePeriodSeconds": 30}},
@@ -272,6 +307,22 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
     "probes locked out": ({"tls": {"existingSecret": "tls", "clientCert": "required"}}, "tls/clientCert"),
     "authorities without TLS": ({"tls": {"clientCa": {"existingSecret": "ca"}}}, r"need tls\.existingSecret"),
     "certificates of nobody": ({"tls": {"existingSecret": "tls", "grpcClientCert": "required"}}, r"need tls\.clientCa"),
+    "a gateway that encrypts alone": (
+        {"gateway": {"backendTls": {"caConfigMap": "ca"}}},
+        r"backendTls needs tls\.existingSecret",
+    ),
+    "headers of no exporter": ({"otlp": {"headers": {"existingSecret": "otlp"}}}, r"need otlp\.endpoint"),
+    "an address without one": ({"service": {"grpc": {"type": "LoadBalancer"}}}, r"needs service\.grpc\.headless false"),
+    "a card that names no host": (
+        {
+            "gateway": {
+                "enabled": True,
+                "grpc": GATEWAY | {"hostnames": ["*.a"]},
+                "http": GATEWAY | {"hostnames": ["b"]},
+            }
+        },
+        r"publicGrpcAddr is missing: \*\.a:443 stands for many names",
+    ),
     "a route to nowhere": ({"gateway": {"enabled": True}}, r"gateway\.grpc\.parentRefs is missing"),
     "two routes with one name": (
         {"gateway": {"enabled": True, "grpc": GATEWAY | {"hostnames": ["a"]}, "http": GATEWAY | {"hostnames": ["a"]}}},
@@ -289,6 +340,10 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         "needs something to scale by",
     ),
     "KEDA without Prometheus": ({"autoscaling": {"enabled": True, "kind": "keda"}}, "serverAddress is missing"),
+    "pods that are never full": (
+        {"autoscaling": {"enabled": True}, "settings": {"A2A_MAX_TURNS": 70}},
+        "turnsPerPod is 70 and A2A_MAX_TURNS 70",
+    ),
     "scaling in the dark": (
         {"autoscaling": {"enabled": True}, "metrics": {"enabled": False}},
         r"metrics\.enabled must be true",
@@ -326,6 +381,36 @@ def test_the_schema_knows_each_value_and_no_other() -> None:
         del probe["properties"]["initialDelaySeconds"]
     compare(VALUES, SCHEMA, "")
     jsonschema.validate(VALUES, SCHEMA)
+
+
+def test_a_value_that_is_taken_away_is_missed_or_not_needed() -> None:
+    """`gateway:` with nothing below it takes all of that away, and `--reuse-values` what is new."""
+    needed: list[tuple[str, ...]] = []
+
+    def without(values: Manifest, schema: Manifest, *where: str) -> Manifest:
+        left: Manifest = {}
+        for name, value in values.items():
+            if name not in schema.get("required", []):
+                left[name] = None
+                continue
+            needed.append((*where, name))
+            inner = schema["properties"][name]
+            left[name] = without(value, inner, *where, name) if inner.get("additionalProperties") is False else value
+        return left
+
+    made = rendering(over(without(VALUES, SCHEMA), STORE))
+    for manifest in made.values():
+        check(manifest, RELEASES[-1:])
+    assert settings(made)["A2A_GRPC_MAX_CONNECTION_AGE"] == "300"
+
+    schema = jsonschema.Draft202012Validator(SCHEMA)
+    assert len(needed) > 100
+    for *where, name in needed:
+        values = copy.deepcopy(VALUES)
+        below = functools.reduce(operator.getitem, where, values)
+        del below[name]
+        [error] = schema.iter_errors(values)
+        assert (list(error.absolute_path), error.message) == (where, f"'{name}' is a required property")
 
 
 def test_the_values_of_the_documentation() -> None:
@@ -469,6 +554,47 @@ def test_no_secret_is_taken_as_a_setting(name: str) -> None:
         rendering({"settings": {name: "value"}})
 
 
+def test_a_header_for_a_registry_elsewhere() -> None:
+    """Not only for the registry of the release, as it was once."""
+    made = rendering({"registry": {"registerHeader": {"existingSecret": "registry"}}})
+    [header] = [variable for variable in container(made)["env"] if variable["name"] == "A2A_REGISTER_HEADER"]
+    assert header["valueFrom"] == {"secretKeyRef": {"name": "registry", "key": "register-header"}}
+
+
+def named(release: str, values: Manifest, namespace: str = "agents") -> dict[Key, Manifest]:
+    result = helm("template", release, CHART, "--namespace", namespace, values=over(STORE, values))
+    assert result.returncode == 0, result.stderr
+    return {key(manifest): manifest for manifest in yaml.safe_load_all(result.stdout) if manifest}
+
+
+EVERYTHING: Manifest = {
+    "registry": {"enabled": True},
+    "agents": {"file": {"agents": {"acme": "a:b"}}},
+    "autoscaling": {"enabled": True},
+    "otlp": {"endpoint": "http://collector:4317"},
+    "metrics": {"monitor": "ServiceMonitor", "rules": {"enabled": True}, "dashboard": {"enabled": True}},
+    "gateway": {"enabled": True, "grpc": GATEWAY | {"hostnames": ["a"]}, "http": GATEWAY | {"hostnames": ["b"]}},
+}
+
+
+@pytest.mark.parametrize("release", ["true", "e" * 53])
+def test_a_release_may_have_any_name_that_helm_takes(release: str) -> None:
+    """`true` is no text in YAML, and 53 characters are the most."""
+    for (_, name), manifest in named(release, EVERYTHING).items():
+        check(manifest, RELEASES[-1:])
+        assert len(name) <= 63
+        assert manifest["metadata"]["labels"]["app.kubernetes.io/instance"] == release
+
+
+def test_two_releases_in_one_namespace_share_nothing() -> None:
+    one, other = named("one", EVERYTHING), named("other", EVERYTHING)
+    assert not one.keys() & other.keys()
+    labels = [m["spec"]["template"]["metadata"]["labels"] for (kind, _), m in other.items() if kind == "Deployment"]
+    assert len(labels) == 2
+    for selector in selectors(one):
+        assert not [found for found in labels if selector.items() <= found.items()]
+
+
 def test_the_autoscaler_alone_says_how_many_pods() -> None:
     made = rendering({"autoscaling": {"enabled": True, "minReplicas": 3}})
     assert "replicas" not in made["Deployment", "a2a-grpc"]["spec"]
@@ -478,6 +604,86 @@ def test_the_autoscaler_alone_says_how_many_pods() -> None:
     assert turns["pods"]["target"] == {"type": "AverageValue", "averageValue": "70"}
     assert age["external"]["metric"]["name"] == "a2a_queue_age_seconds"
     assert age["external"]["target"] == {"type": "Value", "value": "5"}
+
+
+def test_keda_asks_for_this_release_and_takes_silence_for_no_answer() -> None:
+    values: Manifest = {
+        "autoscaling": {"enabled": True, "kind": "keda", "keda": {"serverAddress": "http://prometheus"}}
+    }
+    scaled = named("one", values, namespace="elsewhere")["ScaledObject", "one-a2a-grpc"]["spec"]
+    asked = [trigger["metadata"] for trigger in scaled["triggers"]]
+    ours = '{namespace="elsewhere",app_kubernetes_io_instance="one"}'
+    assert [each["query"] for each in asked] == [f"sum(a2a_turns_active{ours})", f"max(a2a_queue_age_seconds{ours})"]
+    # Otherwise no series is 0, and the pods go while Prometheus cannot read them.
+    assert [each["ignoreNullValues"] for each in asked] == ["false", "false"]
+
+
+def test_the_alerts_and_the_dashboard_are_those_of_the_observability_folder() -> None:
+    values: Manifest = {
+        "metrics": {"monitor": "PodMonitor", "rules": {"enabled": True}, "dashboard": {"enabled": True}}
+    }
+    made = rendering(values)
+    dashboard = made["ConfigMap", "a2a-grpc-dashboard"]
+    assert dashboard["data"] == {"a2a-grpc.json": COPIES["dashboard.json"].read_text()}
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    # But that no replica is left can only be said of one release.
+    absent = "absent(a2a_turns_limit)"
+    ours = 'absent(a2a_turns_limit{namespace="agents",app_kubernetes_io_instance="a2a-grpc"})'
+    wanted = COPIES["rules.yaml"].read_text()
+    assert wanted.count(absent) == 1
+    assert made["PrometheusRule", "a2a-grpc"]["spec"] == yaml.safe_load(wanted.replace(absent, ours))
+    # Who reads the pods otherwise gives them other labels.
+    made = rendering(over(values, {"metrics": {"monitor": "none"}}))
+    assert made["PrometheusRule", "a2a-grpc"]["spec"] == yaml.safe_load(wanted)
+    assert not [kind for kind, name in rendering() if kind == "PrometheusRule" or name.endswith("-dashboard")]
+    for name, source in COPIES.items():
+        assert (CHART / "files" / name).read_text() == source.read_text(), "run `make manifests`"
+
+
+@pytest.mark.parametrize(
+    ("url", "ports"),
+    [
+        ("redis://redis", {6379}),
+        ("rediss://redis:6380/0?ssl_ca_certs=/etc/a2a-grpc/redis/ca.crt", {6379, 6380}),
+        ("redis+sentinel://a:26379,[2001:db8::1]:26380/main/0", {6379, 26379, 26380}),
+    ],
+)
+def test_pods_may_connect_to_the_store_that_the_values_name(url: str, ports: set[int]) -> None:
+    made = rendering({"redis": {"existingSecret": {"name": ""}, "url": url}})
+    _, store, _ = made["NetworkPolicy", "a2a-grpc"]["spec"]["egress"]
+    assert {port["port"] for port in store["ports"]} == ports
+
+
+def test_helm_test_may_call_the_pods_whoever_else_may() -> None:
+    values: Manifest = {"networkPolicy": {"httpFrom": [{"namespaceSelector": {}}]}}
+    shown = helm("template", "a2a-grpc", CHART, "--show-only", "templates/tests/call.yaml", values=over(STORE, values))
+    made = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(shown.stdout)}
+    caller, policy = made["Pod"], made["NetworkPolicy"]
+    check(policy)
+    [rule] = policy["spec"]["ingress"]
+    [peer] = rule["from"]
+    assert peer["podSelector"]["matchLabels"].items() <= caller["metadata"]["labels"].items()
+    ours = rendering(values)["Deployment", "a2a-grpc"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= ours.items()
+    # There before the pod, and gone with it.
+    hooks = [manifest["metadata"]["annotations"] for manifest in (policy, caller)]
+    assert [int(hook.get("helm.sh/hook-weight", 0)) for hook in hooks] == [-1, 0]
+    assert {hook["helm.sh/hook"] for hook in hooks} == {"test"}
+
+
+def test_it_listens_where_pods_have_other_addresses() -> None:
+    made = settings(rendering({"listen": "[::]", "publicGrpcAddr": "[2001:db8::1]:443"}))
+    listening = load(made | {"A2A_REDIS_URL": "redis://redis"})
+    assert listening.metrics.addr is not None
+    for addr, port in ((listening.grpc.addr, 50051), (listening.http.addr, 8080), (listening.metrics.addr, 9464)):
+        assert (addr.host, addr.port) == ("::", port)
+    assert made["A2A_PUBLIC_GRPC_ADDR"] == "[2001:db8::1]:443"
+
+
+def test_tainted_nodes_are_no_places_to_spread_to() -> None:
+    """Counted as empty ones, they forbid a second pod on each of the others where the spread is a must."""
+    for spread in pod(rendering())["topologySpreadConstraints"]:
+        assert spread["nodeTaintsPolicy"] == "Honor"
 
 
 async def test_the_server_runs_with_what_a_pod_gets(one_store_server: StoreServer) -> None:
@@ -509,8 +715,8 @@ async def test_the_server_runs_with_what_a_pod_gets(one_store_server: StoreServe
 
 def called() -> Manifest:
     result = helm("template", "a2a-grpc", CHART, "--show-only", "templates/tests/call.yaml", values=STORE)
-    manifest: Manifest = yaml.safe_load(result.stdout)
-    return manifest
+    [manifest] = [made for made in yaml.safe_load_all(result.stdout) if made["kind"] == "Pod"]
+    return dict(manifest)
 
 
 def test_notes_say_what_is_left_to_do() -> None:

@@ -47,7 +47,10 @@ MONITORING: Final = (
 KEDA: Final = ("github.com/kedacore/keda/v2@v2.21.0", "h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps=")
 DEFINITIONS: Final = (
     (GATEWAY_API, "config/crd/standard/gateway.networking.k8s.io_{grpcroutes,httproutes,backendtlspolicies}.yaml"),
-    (MONITORING, "example/prometheus-operator-crd/monitoring.coreos.com_{podmonitors,servicemonitors}.yaml"),
+    (
+        MONITORING,
+        "example/prometheus-operator-crd/monitoring.coreos.com_{podmonitors,prometheusrules,servicemonitors}.yaml",
+    ),
     (KEDA, "config/crd/bases/keda.sh_scaledobjects.yaml"),
 )
 
@@ -174,6 +177,9 @@ def _strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     strict = {name: _strict(value) for name, value in schema.items()}
+    if isinstance(pattern := strict.get("pattern"), str):
+        # Go takes flags anywhere.
+        strict["pattern"] = pattern.replace("^(?i)", "(?i)^")
     if strict.get("x-kubernetes-int-or-string") is True:
         strict.pop("type", None)
         strict.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])

@@ -1,24 +1,34 @@
 {{/* Values that contradict each other, or that no cluster could run. Each says what to do. */}}
 {{- define "a2a-grpc.checks" -}}
+{{- include "a2a-grpc.checks.names" . }}
 {{- $redis := .Values.redis -}}
-{{- if not (or $redis.existingSecret.name $redis.url) }}
+{{- $url := $redis.url | default "" -}}
+{{- if not (or $redis.existingSecret.name $url) }}
 {{- fail "\n\nredis.existingSecret.name is missing: the Secret of this namespace that holds the URL of the Redis or Valkey (key redis-url). All replicas share it; there is no embedded store in a cluster. docs/DEPLOY.md, section 2." }}
 {{- end }}
-{{- if and $redis.existingSecret.name $redis.url }}
+{{- if and $redis.existingSecret.name $url }}
 {{- fail "\n\nredis.existingSecret.name and redis.url are both set: give one of them." }}
 {{- end }}
-{{- if regexMatch "@|[Pp]assword=" $redis.url }}
+{{- if regexMatch "@|[Pp]assword=" $url }}
 {{- fail "\n\nredis.url holds a password. Put the URL into a Secret and name it in redis.existingSecret." }}
 {{- end }}
-{{- if and $redis.url (not (regexMatch "^(rediss?|rediss?\\+sentinel|rediss?\\+cluster)://[^/?]+" $redis.url)) }}
-{{- fail (printf "\n\nredis.url %q is none of redis://, redis+sentinel:// and redis+cluster:// (with rediss for TLS)." $redis.url) }}
+{{- if and $url (not (regexMatch "^(rediss?|rediss?\\+sentinel|rediss?\\+cluster)://[^/?]+" $url)) }}
+{{- fail (printf "\n\nredis.url %q is none of redis://, redis+sentinel:// and redis+cluster:// (with rediss for TLS)." $url) }}
 {{- end }}
-{{- if and (contains "+cluster://" $redis.url) (lt (int $redis.shards) 16) }}
+{{- if and (contains "+cluster://" $url) (lt (int $redis.shards) 16) }}
 {{- fail "\n\nredis.url is a cluster and redis.shards below 16: all tasks would lie on one of its masters, and the number cannot be changed later." }}
 {{- end }}
 
-{{- if gt (len (compact (list .Values.agent .Values.agents.existingConfigMap (ternary "file" "" (not (empty .Values.agents.file)))))) 1 }}
-{{- fail "\n\nOf agent, agents.file and agents.existingConfigMap only one can be the argument of serve." }}
+{{- $agents := .Values.agents -}}
+{{- $served := compact (list .Values.agent $agents.existingConfigMap $agents.existingSecret (ternary "file" "" (not (empty $agents.file)))) }}
+{{- if gt (len $served) 1 }}
+{{- fail "\n\nOf agent, agents.file, agents.existingConfigMap and agents.existingSecret only one can be the argument of serve." }}
+{{- end }}
+{{- if and $agents.files (not $agents.file) }}
+{{- fail "\n\nagents.files goes with agents.file. Put them into the ConfigMap or Secret that is there." }}
+{{- end }}
+{{- if and .Values.extraArgs (not $served) (not (regexMatch "(^| )--executor[ =]" (join " " (.Values.extraArgs | default list)))) }}
+{{- fail "\n\nextraArgs take the place of the command of the image, and with it of the agent that it names: set agent (or agents) as well." }}
 {{- end }}
 
 {{- include "a2a-grpc.checks.settings" (list "settings" .Values.settings) }}
@@ -34,6 +44,16 @@
 {{- fail "\n\ntls.clientCert and tls.grpcClientCert need tls.clientCa: whose certificates are accepted." }}
 {{- end }}
 
+{{- if and .Values.gateway.backendTls.caConfigMap (not $tls.existingSecret) }}
+{{- fail "\n\ngateway.backendTls needs tls.existingSecret: without a certificate of its own a pod speaks plain text." }}
+{{- end }}
+{{- if and (not .Values.otlp.endpoint) (or .Values.otlp.headers.existingSecret .Values.otlp.to) }}
+{{- fail "\n\notlp.headers and otlp.to need otlp.endpoint: without it nothing is exported." }}
+{{- end }}
+{{- if and .Values.service.grpc.headless (ne (.Values.service.grpc.type | default "ClusterIP") "ClusterIP") }}
+{{- fail (printf "\n\nservice.grpc.type %s needs service.grpc.headless false: a headless Service has no address of its own." .Values.service.grpc.type) }}
+{{- end }}
+
 {{- include "a2a-grpc.checks.routes" . }}
 
 {{- with .Values.autoscaling }}
@@ -47,6 +67,10 @@
 {{- if and (eq .kind "keda") (not .keda.serverAddress) }}
 {{- fail "\n\nautoscaling.keda.serverAddress is missing: the Prometheus that KEDA asks." }}
 {{- end }}
+{{- $most := dig "A2A_MAX_TURNS" 100 ($.Values.settings | default dict) | int }}
+{{- if and .turnsPerPod (ge (int .turnsPerPod) $most) (not (regexMatch "--workers" (join " " ($.Values.extraArgs | default list)))) }}
+{{- fail (printf "\n\nautoscaling.turnsPerPod is %d and A2A_MAX_TURNS %d: a pod never runs more, so no pod would be added." (int .turnsPerPod) $most) }}
+{{- end }}
 {{- if not $.Values.metrics.enabled }}
 {{- fail "\n\nautoscaling goes by metrics of the pods: metrics.enabled must be true." }}
 {{- end }}
@@ -54,6 +78,22 @@
 {{- end }}
 {{- if and (ne .Values.metrics.monitor "none") (not .Values.metrics.enabled) }}
 {{- fail "\n\nmetrics.monitor has nothing to read while metrics.enabled is false." }}
+{{- end }}
+{{- end }}
+
+{{/* Helm takes more names for releases than Kubernetes for Services, and YAML takes some for what is no text. */}}
+{{- define "a2a-grpc.checks.names" -}}
+{{- $name := include "a2a-grpc.fullname" . -}}
+{{- if not (and (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) (kindIs "string" (printf "name: %s" $name | fromYaml).name)) }}
+{{- fail (printf "\n\n%q is no name for a Service: small letters, digits and dashes, a letter first. Set fullnameOverride." $name) }}
+{{- end }}
+{{- range $where := list "labels" "podLabels" }}
+{{- range $label, $_ := get $.Values $where | default dict }}
+{{- if has $label (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version"
+  "app.kubernetes.io/part-of" "app.kubernetes.io/managed-by" "helm.sh/chart") }}
+{{- fail (printf "\n\n%s.%s is set by the chart: Services and others find the pods by it." $where $label) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -75,7 +115,7 @@
 {{- fail (printf "\n\n%s.%s has a value of its own in this chart: %s." $where $name (get $own $name)) }}
 {{- end }}
 {{- if has $name (list "A2A_GRPC_ADDR" "A2A_HTTP_ADDR" "A2A_DATA_DIR") }}
-{{- fail (printf "\n\n%s.%s cannot be set: Services, probes and policies go by the ports 50051 and 8080 of the pods, and nothing is kept in them." $where $name) }}
+{{- fail (printf "\n\n%s.%s cannot be set: Services, probes and policies go by the ports 50051 and 8080 of the pods, and nothing is kept in them. listen is the address." $where $name) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -102,6 +142,11 @@
 {{- end }}
 
 {{- define "a2a-grpc.checks.routes" -}}
+{{- range $value, $found := dict "publicGrpcAddr" (include "a2a-grpc.publicGrpcAddr" .) "publicHttpUrl" (include "a2a-grpc.publicHttpUrl" .) }}
+{{- if contains "*" $found }}
+{{- fail (printf "\n\n%s is missing: %s stands for many names, and the agent card has to tell callers one." $value $found) }}
+{{- end }}
+{{- end }}
 {{- with .Values.gateway }}
 {{- if .enabled }}
 {{- $grpc := .grpc -}}

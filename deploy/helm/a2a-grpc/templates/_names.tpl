@@ -34,8 +34,8 @@
 {{/* By which the pods of a component are found. A Deployment's selector cannot be changed later. (list $ COMPONENT) */}}
 {{- define "a2a-grpc.selector" -}}
 {{- $root := index . 0 -}}
-app.kubernetes.io/name: {{ include "a2a-grpc.name" $root }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/name: {{ include "a2a-grpc.name" $root | toYaml }}
+app.kubernetes.io/instance: {{ $root.Release.Name | toYaml }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
@@ -53,4 +53,13 @@ app.kubernetes.io/part-of: a2a-grpc
 {{ include "a2a-grpc.podLabels" . }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- with $root.Values.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* And others, of which a name may be among the labels of all objects. (list $ COMPONENT LABELS) */}}
+{{- define "a2a-grpc.labelsWith" -}}
+{{- $labels := include "a2a-grpc.labels" . | fromYaml -}}
+{{- toYaml (mergeOverwrite $labels (index . 2 | default dict)) }}
 {{- end }}

@@ -3,16 +3,24 @@
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
 {{- $component := .component -}}
-{{- $agents := and (eq .component "agent") (or $values.agents.file $values.agents.existingConfigMap) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{ .name }}
   labels:
     {{- include "a2a-grpc.labels" (list $root .component) | nindent 4 }}
+  {{- with $values.deploymentAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   {{- if not .scaled }}
   replicas: {{ .replicas }}
+  {{- else }}
+  {{- with lookup "apps/v1" "Deployment" $root.Release.Namespace .name }}
+  # As many as there are: without a number Kubernetes would go to one pod for as long as the autoscaler takes to notice.
+  replicas: {{ .spec.replicas }}
+  {{- end }}
   {{- end }}
   # A new pod must be ready before an old one is asked to leave.
   strategy:
@@ -27,7 +35,7 @@ spec:
     metadata:
       annotations:
         checksum/settings: {{ include "a2a-grpc.settings" (list $root .component) | sha256sum }}
-        {{- if and $agents $values.agents.file }}
+        {{- if and (eq .component "agent") $values.agents.file }}
         checksum/agents: {{ toJson $values.agents | sha256sum }}
         {{- end }}
         {{- with $values.podAnnotations }}
@@ -39,7 +47,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      serviceAccountName: {{ include "a2a-grpc.serviceAccount" $root }}
+      serviceAccountName: {{ include "a2a-grpc.serviceAccount" $root | toYaml }}
       automountServiceAccountToken: false
       # Kubernetes would describe every Service of the namespace in variables such as A2A_GRPC_HTTP_PORT, which is where
       # this program looks for its settings.
@@ -47,7 +55,7 @@ spec:
       {{- with $values.image.pullSecrets }}
       imagePullSecrets:
         {{- range . }}
-        - name: {{ . }}
+        - name: {{ toYaml . }}
         {{- end }}
       {{- end }}
       {{- with $values.podSecurityContext }}
@@ -57,7 +65,7 @@ spec:
       # Longer than A2A_DRAIN_TIMEOUT and the sleep of a preStop hook.
       terminationGracePeriodSeconds: {{ include "a2a-grpc.gracePeriod" $root }}
       {{- with $values.priorityClassName }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ toYaml . }}
       {{- end }}
       {{- with $values.topologySpread }}
       topologySpreadConstraints:
@@ -65,6 +73,8 @@ spec:
         - maxSkew: {{ .maxSkew }}
           topologyKey: {{ .topologyKey }}
           whenUnsatisfiable: {{ .whenUnsatisfiable }}
+          # Nodes that take no such pod don't count as empty ones, which would forbid a second pod on the others.
+          nodeTaintsPolicy: Honor
           labelSelector:
             matchLabels:
               {{- include "a2a-grpc.selector" (list $root $component) | nindent 14 }}
@@ -90,7 +100,7 @@ spec:
       {{- end }}
       containers:
         - name: a2a-grpc
-          image: {{ include "a2a-grpc.image" $root }}
+          image: {{ include "a2a-grpc.image" $root | toYaml }}
           imagePullPolicy: {{ $values.image.pullPolicy }}
           {{- with .args }}
           args:
@@ -123,6 +133,8 @@ spec:
             {{- include "a2a-grpc.probe" (list $root $component "readiness") | nindent 12 }}
           livenessProbe:
             {{- include "a2a-grpc.probe" (list $root $component "liveness") | nindent 12 }}
+          # What ends the process at its start, such as a setting that cannot be, stands in its log.
+          terminationMessagePolicy: FallbackToLogsOnError
           {{- with $values.shutdown.preStopSleep }}
           lifecycle:
             preStop:
@@ -154,7 +166,7 @@ spec:
       volumes:
         - name: tmp
           emptyDir:
-            sizeLimit: {{ $values.tmpSize }}
+            sizeLimit: {{ toYaml $values.tmpSize }}
         {{- with include "a2a-grpc.mounts" . | fromYamlArray }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -172,8 +184,8 @@ spec:
 - name: A2A_REDIS_URL
   valueFrom:
     secretKeyRef:
-      name: {{ .name }}
-      key: {{ .key }}
+      name: {{ toYaml .name }}
+      key: {{ toYaml .key }}
 {{- end }}
 {{- end }}
 {{- with $values.apiKeys }}
@@ -181,8 +193,8 @@ spec:
 - name: A2A_API_KEYS
   valueFrom:
     secretKeyRef:
-      name: {{ .existingSecret }}
-      key: {{ .key }}
+      name: {{ toYaml .existingSecret }}
+      key: {{ toYaml .key }}
       {{- if .optional }}
       optional: true
       {{- end }}
@@ -193,17 +205,17 @@ spec:
 - name: A2A_ENCRYPTION_KEYS
   valueFrom:
     secretKeyRef:
-      name: {{ .existingSecret }}
-      key: {{ .key }}
+      name: {{ toYaml .existingSecret }}
+      key: {{ toYaml .key }}
 {{- end }}
 {{- end }}
-{{- with $values.registry }}
-{{- if and $agent .enabled .register .registerHeader.existingSecret }}
+{{- with $values.registry.registerHeader }}
+{{- if and $agent .existingSecret }}
 - name: A2A_REGISTER_HEADER
   valueFrom:
     secretKeyRef:
-      name: {{ .registerHeader.existingSecret }}
-      key: {{ .registerHeader.key }}
+      name: {{ toYaml .existingSecret }}
+      key: {{ toYaml .key }}
 {{- end }}
 {{- end }}
 {{- with $values.otlp }}
@@ -212,8 +224,8 @@ spec:
 - name: OTEL_EXPORTER_OTLP_HEADERS
   valueFrom:
     secretKeyRef:
-      name: {{ .headers.existingSecret }}
-      key: {{ .headers.key }}
+      name: {{ toYaml .headers.existingSecret }}
+      key: {{ toYaml .headers.key }}
 {{- end }}
 - name: K8S_POD_NAME
   valueFrom:
@@ -224,7 +236,8 @@ spec:
     fieldRef:
       fieldPath: metadata.namespace
 - name: OTEL_RESOURCE_ATTRIBUTES
-  value: k8s.namespace.name=$(K8S_NAMESPACE_NAME),k8s.pod.name=$(K8S_POD_NAME){{ with $values.settings.OTEL_RESOURCE_ATTRIBUTES }},{{ . }}{{ end }}
+  {{- $given := include "a2a-grpc.settings.given" (list .root .component) | fromYaml }}
+  value: {{ list "k8s.namespace.name=$(K8S_NAMESPACE_NAME),k8s.pod.name=$(K8S_POD_NAME)" $given.OTEL_RESOURCE_ATTRIBUTES | compact | join "," | toYaml }}
 {{- end }}
 {{- end }}
 {{- with $values.extraEnv }}
@@ -245,7 +258,7 @@ spec:
 {{- if .existingSecret }}
 - name: tls
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ toYaml .existingSecret }}
 {{- if or .clientCa.existingConfigMap .clientCa.existingSecret }}
 {{ include "a2a-grpc.authorities" (list "client-ca" .clientCa) }}
 {{- end }}
@@ -255,14 +268,18 @@ spec:
 {{- if and $agent .existingSecret }}
 - name: signing
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ toYaml .existingSecret }}
 {{- end }}
 {{- end }}
 {{- with $values.agents }}
-{{- if and $agent (or .file .existingConfigMap) }}
+{{- if and $agent .existingSecret }}
+- name: agents
+  secret:
+    secretName: {{ toYaml .existingSecret }}
+{{- else if and $agent (or .file .existingConfigMap) }}
 - name: agents
   configMap:
-    name: {{ .existingConfigMap | default (printf "%s-agents" $.name) }}
+    name: {{ .existingConfigMap | default (printf "%s-agents" $.name) | toYaml }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -273,13 +290,13 @@ spec:
 - name: {{ index . 0 }}
   {{- if $source.existingConfigMap }}
   configMap:
-    name: {{ $source.existingConfigMap }}
+    name: {{ toYaml $source.existingConfigMap }}
   {{- else }}
   secret:
-    secretName: {{ $source.existingSecret }}
+    secretName: {{ toYaml $source.existingSecret }}
   {{- end }}
     items:
-      - key: {{ $source.key }}
+      - key: {{ toYaml $source.key }}
         path: ca.crt
 {{- end }}
 

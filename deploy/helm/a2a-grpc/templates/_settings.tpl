@@ -25,15 +25,21 @@
 
 {{/* What agents and registry have in common. */}}
 {{- define "a2a-grpc.settings.shared" -}}
+{{- with .Values.listen }}
+{{- if ne . "0.0.0.0" }}
+A2A_GRPC_ADDR: {{ printf "%s:50051" . | quote }}
+A2A_HTTP_ADDR: {{ printf "%s:8080" . | quote }}
+{{- end }}
+{{- end }}
 A2A_DRAIN_DELAY: {{ .Values.shutdown.drainDelay }}
 A2A_DRAIN_GRACE: {{ .Values.shutdown.drainGrace }}
 A2A_DRAIN_TIMEOUT: {{ include "a2a-grpc.drainTimeout" . }}
 A2A_CANCEL_GRACE: {{ .Values.shutdown.cancelGrace }}
 {{- with .Values.redis.url }}
-A2A_REDIS_URL: {{ . }}
+A2A_REDIS_URL: {{ quote . }}
 {{- end }}
 A2A_STORE_REPLICAS: {{ .Values.redis.writeReplicas }}
-A2A_METRICS_ADDR: {{ ternary "0.0.0.0:9464" "none" .Values.metrics.enabled }}
+A2A_METRICS_ADDR: {{ ternary (printf "%s:9464" (.Values.listen | default "0.0.0.0")) "none" .Values.metrics.enabled | quote }}
 {{- with .Values.tls }}
 # Without TLS of the pods, what comes over networks is encrypted by what stands in front: an Ingress, a Gateway, a mesh.
 A2A_TLS_TERMINATED: {{ empty .existingSecret }}
@@ -49,20 +55,20 @@ A2A_TLS_CLIENT_CA_FILE: /etc/a2a-grpc/client-ca/ca.crt
 {{- end }}
 {{- with .Values.otlp }}
 {{- if .endpoint }}
-OTEL_EXPORTER_OTLP_ENDPOINT: {{ .endpoint }}
+OTEL_EXPORTER_OTLP_ENDPOINT: {{ quote .endpoint }}
 OTEL_TRACES_SAMPLER_ARG: {{ .samplingRatio }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "a2a-grpc.settings.agent" -}}
-A2A_PUBLIC_GRPC_ADDR: {{ include "a2a-grpc.publicGrpcAddr" . }}
-A2A_PUBLIC_HTTP_URL: {{ include "a2a-grpc.publicHttpUrl" . }}
+A2A_PUBLIC_GRPC_ADDR: {{ include "a2a-grpc.publicGrpcAddr" . | quote }}
+A2A_PUBLIC_HTTP_URL: {{ include "a2a-grpc.publicHttpUrl" . | quote }}
 {{ include "a2a-grpc.settings.shared" . }}
 A2A_SHARDS: {{ .Values.redis.shards }}
 {{- with .Values.signingKeys }}
 {{- if .existingSecret }}
-A2A_SIGNING_KEYS: {{ range $i, $key := .keys }}{{ if $i }},{{ end }}/etc/a2a-grpc/signing/{{ $key }}{{ end }}
+A2A_SIGNING_KEYS: "{{ range $i, $key := .keys }}{{ if $i }},{{ end }}/etc/a2a-grpc/signing/{{ $key }}{{ end }}"
 {{- end }}
 {{- end }}
 {{- with .Values.registry }}
@@ -75,7 +81,7 @@ A2A_REGISTER_CA_FILE: /etc/a2a-grpc/tls/ca.crt
 {{- end }}
 {{- end }}
 {{- if .Values.otlp.endpoint }}
-OTEL_SERVICE_NAME: {{ include "a2a-grpc.fullname" . }}
+OTEL_SERVICE_NAME: {{ include "a2a-grpc.fullname" . | quote }}
 {{- end }}
 {{- end }}
 
@@ -92,13 +98,20 @@ OTEL_SERVICE_NAME: {{ include "a2a-grpc.registry" . }}
 {{- end }}
 {{- end }}
 
+{{/* What the values say of it. (list $ COMPONENT) */}}
+{{- define "a2a-grpc.settings.given" -}}
+{{- $values := (index . 0).Values -}}
+{{- $given := deepCopy ($values.settings | default dict) -}}
+{{- if eq (index . 1) "registry" }}{{ $given = mergeOverwrite $given ($values.registry.settings | default dict) }}{{ end -}}
+{{- toYaml $given }}
+{{- end }}
+
 {{/* The data of a ConfigMap: settings of the values over those that are worked out, all of them strings. (list $ COMPONENT) */}}
 {{- define "a2a-grpc.settings" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
 {{- $all := fromYaml (include (printf "a2a-grpc.settings.%s" $component) $root) -}}
-{{- $given := deepCopy $root.Values.settings -}}
-{{- if eq $component "registry" }}{{ $given = mergeOverwrite $given $root.Values.registry.settings }}{{ end -}}
+{{- $given := include "a2a-grpc.settings.given" . | fromYaml -}}
 {{- $data := dict -}}
 {{- range $name, $value := mergeOverwrite $all $given }}
 {{- if not (kindIs "invalid" $value) }}{{ $_ := set $data $name (include "a2a-grpc.string" $value) }}{{ end }}
