@@ -24,4 +24,4 @@ fi
 
 # shellcheck disable=SC2086 # the engine is two words
 exec $engine ${BASE:+--build-arg "BASE=$BASE"} ${BUILD_BASE:+--build-arg "BUILD_BASE=$BUILD_BASE"} \
-  -f deploy/Dockerfile -t "${IMAGE:-a2a-grpc:$version}" "$@" .
+  --label "org.opencontainers.image.version=$version" -f deploy/Dockerfile -t "${IMAGE:-a2a-grpc:$version}" "$@" .
