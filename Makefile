@@ -151,11 +151,12 @@ tck: $(VENV)/.dev ## Run the public test kit from a checkout: TCK=DIR
 bench: $(VENV)/.dev ## Measure everything in bench/README.md, against the floor and a2a-sdk (an hour)
 	python -m bench
 
-# The pages are copied as they lie here, with whatever else they have links to.
+# The pages are copied as they lie here, with whatever else they have links to. Not with --quiet: that hides the warnings
+# from --strict as well.
 docs: $(VENV)/.dev ## Build the documentation as a site into build/site, strictly: a link that leads nowhere ends it
 	@rm -rf build/pages && mkdir -p build/pages
-	@git ls-files '*.md' '*.png' LICENSE proto examples | tar -cf - -T - | tar -xf - -C build/pages
-	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@git ls-files '*.md' '*.png' LICENSE proto examples deploy/observability | tar -cf - -T - | tar -xf - -C build/pages
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 dashboard: $(VENV)/.dev ## Write deploy/observability/dashboard.json anew from its code
 	python deploy/observability/dashboard.py > deploy/observability/dashboard.json
