@@ -143,6 +143,24 @@ class Stop:
         await self._asked.wait()
 
 
+def default() -> signal.Handlers | Callable[[int, object], None]:
+    """What has a signal end this process at once.
+
+    The kernel keeps what is usual for a signal from the first process of a container.
+    """
+    return _leave if os.getpid() == 1 else signal.SIG_DFL
+
+
+def _leave(number: int, _: object) -> None:
+    os._exit(128 + number)
+
+
+def end_at_once(number: signal.Signals) -> None:
+    """End this process as `number` does where nobody handles it."""
+    signal.signal(number, default())
+    os.kill(os.getpid(), number)
+
+
 @contextlib.contextmanager
 def stop_signals(deadline: Deadline) -> Iterator[Stop]:
     """What SIGTERM or SIGINT asks for; `deadline` runs from then on.
@@ -156,7 +174,7 @@ def stop_signals(deadline: Deadline) -> Iterator[Stop]:
 
     def heard() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL if deadline.again else signal.SIG_IGN)
+            signal.signal(number, default() if deadline.again else signal.SIG_IGN)
 
     def stop(number: int, _: object) -> None:
         heard()

@@ -2,16 +2,19 @@
 
 Both talk over a pair of connected sockets, in frames: a byte that says what it is, the length (4 bytes), the content.
 The end of the supervisor, however it came, closes its socket; a thread waits for that alone, so that it is also noticed
-while an agent blocks the event loop.
+while an agent blocks the event loop. Where an agent keeps the interpreter too, the thread cannot run, and on Linux the
+kernel tells.
 """
 
 import asyncio
+import ctypes
 import json
 import os
 import select
 import signal
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
@@ -21,6 +24,8 @@ from a2a_grpc.server.settings import Settings
 from a2a_grpc.server.settings.values import Address, RedisUrl
 
 _HEAD: Final = struct.Struct(">cI")
+_PR_SET_PDEATHSIG: Final = 1
+"""Of prctl(2)."""
 
 ASSIGNMENT: Final = b"a"
 """From the supervisor, first of all."""
@@ -91,6 +96,9 @@ class Membership:
         self._render: Callable[[], Awaitable[bytes]] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._was_ready = self._told = False
+        if sys.platform == "linux":
+            # Sent when the thread has ended that started this process: that is the supervisor's main thread.
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         threading.Thread(target=self._outlive, name="a2a-supervisor", daemon=True).start()
 
     def _receive(self, length: int) -> bytes:
