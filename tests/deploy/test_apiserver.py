@@ -70,7 +70,10 @@ def test_a_release_is_installed_upgraded_and_rolled_back(cluster: Cluster) -> No
     chart = manifests.CHART
     for step in (
         ("install", "one", chart, "--values", chart / "values-sentinel.yaml"),
-        *(("upgrade", "one", chart, "--values", chart / f"values-{name}.yaml") for name in manifests.overlays()),
+        *(
+            ("upgrade", "one", chart, "--history-max", "0", "--values", chart / f"values-{name}.yaml")
+            for name in manifests.overlays()
+        ),
         ("rollback", "one", "1"),
     ):
         done = cluster.helm(*step, *where)
