@@ -10,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-_WIDTH, _HEIGHT = 8, 8
+_WIDTH, _HEIGHT, _HEIGHT_OF_NUMBERS = 8, 8, 4
 _PER_ROW = 24 // _WIDTH
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _JOB = 'job=~"$job"'
@@ -63,6 +63,7 @@ def panel(title: str, about: str, unit: str, *queries: Query, kind: str = "times
 
 _READS = ', rpc_method=~".*/GetTask|.*/ListTasks"'
 _BAD = ', rpc_response_status_code=~"INTERNAL|UNKNOWN|DATA_LOSS|UNAVAILABLE"'
+_OF_GATEWAYS = f"rate({_CALLS}_count[$__rate_interval]) and on (job, instance, worker) a2a_upstream_ready"
 
 ROWS: dict[str, list[Panel]] = {
     "At a glance": [
@@ -161,6 +162,28 @@ ROWS: dict[str, list[Panel]] = {
             (quantile(0.99, "a2a_webhook_duration_seconds"), "p99"),
         ),
     ],
+    "Gateways and workers": [
+        panel(
+            "Calls through gateways",
+            "By code. Of all gateways: each call is one of the service as well.",
+            "reqps",
+            (f"sum by (rpc_response_status_code) ({_OF_GATEWAYS})", "{{rpc_response_status_code}}"),
+        ),
+        panel(
+            "Gateways",
+            "How many there are, and how many of them reach the service.",
+            "short",
+            ("count(a2a_upstream_ready)", "gateways"),
+            ("sum(a2a_upstream_ready)", "reach the service"),
+        ),
+        panel(
+            "Workers",
+            "Those that tell their metrics, and how often one was replaced.",
+            "short",
+            (total("a2a_worker_up", "instance"), "{{instance}}"),
+            (f"sum by (instance) (a2a_worker_replacements_total{{{_JOB}}})", "{{instance}}, replaced"),
+        ),
+    ],
     "Store": [
         panel("Calls to the store", "", "ops", (rate(f"{_STORE}_count", "db_operation_name"), "{{db_operation_name}}")),
         panel(
@@ -193,11 +216,12 @@ def dashboard() -> dict[str, Any]:
     for title, row in ROWS.items():
         panels.append({"type": "row", "title": title, "gridPos": {"x": 0, "y": top, "w": 24, "h": 1}, "panels": []})
         top += 1
+        height = _HEIGHT_OF_NUMBERS if all(each["type"] == "stat" for each in row) else _HEIGHT
         for at, each in enumerate(row):
             line, column = divmod(at, _PER_ROW)
-            place = {"x": column * _WIDTH, "y": top + line * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
+            place = {"x": column * _WIDTH, "y": top + line * height, "w": _WIDTH, "h": height}
             panels.append({**each, "gridPos": place})
-        top += -(-len(row) // _PER_ROW) * _HEIGHT
+        top += -(-len(row) // _PER_ROW) * height
     return {
         "uid": "a2a-grpc",
         "title": "a2a-grpc",

@@ -42,7 +42,8 @@ def labels_of() -> dict[str, set[str]]:
             found |= {f"{name}_{part}": labels | {"le"} for part in ("bucket", "count", "sum")}
         else:
             found[name] = labels
-    return found
+    # What a supervisor tells by itself (tests/process/test_workers.py).
+    return found | {"a2a_worker_up": {"worker"}, "a2a_worker_replacements_total": {"worker"}}
 
 
 def test_the_dashboard_is_what_its_code_makes() -> None:
