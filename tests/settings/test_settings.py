@@ -118,6 +118,7 @@ GIVEN = {
     "A2A_DRAIN_TIMEOUT": "20",
     "A2A_ADMIN_ADDR": "127.0.0.1:6003",
     "A2A_METRICS_ADDR": "127.0.0.1:6004",
+    "OTEL_SDK_DISABLED": "true",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example.com:4317",
     "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
     "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%2Cb",

@@ -11,8 +11,12 @@ import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.server.bindings.upstream.channel import COMPONENT
-from a2a_grpc.server.compose.metrics import watch_upstream
+from a2a_grpc.server.compose.metrics import measure, watch_upstream
+from a2a_grpc.server.compose.tracing import trace
 from a2a_grpc.server.core.readiness import Readiness
+from a2a_grpc.server.settings import load
+from a2a_grpc.server.telemetry import instruments
+from a2a_grpc.server.telemetry.tracing import TRACES
 from tests.conformance.callers import KEYS, Caller, CallError, Connect, say
 from tests.conformance.conftest import API_KEYS
 from tests.process.gateway import Gateway
@@ -223,6 +227,21 @@ async def test_a_gateway_by_itself(connect_over: Connect, service: Replica) -> N
         assert not seen.labels("a2a_turns_limit") | seen.labels("a2a_tasks") | seen.labels("a2a_queue_depth")
     finally:
         await asyncio.to_thread(gateway.close)
+
+
+@pytest.mark.parametrize("disabled", ["true", "false"])
+async def test_what_opentelemetry_is_told_not_to_do_is_not_done_by_halves(disabled: str) -> None:
+    """OTEL_SDK_DISABLED: else Prometheus would find a page without a single number, and take it for good."""
+    [port] = free_ports(1)
+    env = {"OTEL_SDK_DISABLED": disabled, "A2A_METRICS_ADDR": f"127.0.0.1:{port}"}
+    settings = load({**env, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
+    async with contextlib.AsyncExitStack() as stack:
+        await measure(settings, stack, "replica")
+        trace(settings, stack, "replica")
+        assert instruments.CALLS.wanted == TRACES.on == (disabled == "false")
+        if disabled == "true":
+            with pytest.raises(httpx.ConnectError):
+                await scrape(f"127.0.0.1:{port}")
 
 
 def test_a_gateway_tells_whether_its_upstream_is_there() -> None:

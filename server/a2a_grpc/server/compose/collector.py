@@ -14,7 +14,7 @@ FAREWELL: Final = 1.0
 def collector_of(settings: Settings, replica: str) -> "Collector | None":
     """The collector that the settings name, for the process `replica`; None where they name none."""
     otlp = settings.otlp
-    if otlp.endpoint is None:
+    if otlp.endpoint is None or otlp.disabled:
         return None
     # It takes a third of a second to load.
     from a2a_grpc.server.telemetry.otlp import Collector  # noqa: PLC0415

@@ -29,6 +29,8 @@ async def measure(
 
     The metrics of a `member` its supervisor asks for. Otherwise: see `listen_metrics`.
     """
+    if settings.otlp.disabled:
+        return
     collector = collector_of(settings, replica)
     if settings.metrics.addr is None and collector is None:
         return
@@ -73,7 +75,7 @@ async def listen_metrics(settings: Settings, stack: AsyncExitStack, render: Call
     where an address that was asked for cannot be had.
     """
     addr = settings.metrics.addr
-    if addr is None:
+    if addr is None or settings.otlp.disabled:
         return False
     listener = HttpListener(MetricsEndpoint(render, CONTENT_TYPE), addr.host, addr.port)
     try:

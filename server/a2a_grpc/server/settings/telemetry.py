@@ -86,6 +86,13 @@ SERVICE_NAME: Final = "a2a-grpc"
 class OtlpSettings(Group):
     """Traces and metrics for a collector."""
 
+    disabled: Annotated[
+        bool,
+        Variable(
+            name="OTEL_SDK_DISABLED",
+            doc="`true` switches off all of it, and the metrics for Prometheus as well, which the same library counts.",
+        ),
+    ] = False
     endpoint: Annotated[
         HttpUrl | None,
         Variable(
