@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import multiprocessing
+import os
 import re
 import time
 
@@ -51,6 +53,10 @@ async def work(turn: Turn) -> None:
             await turn.working()
             await turn.flush()
             re.match("(a+)+$", "a" * 60 + "b")  # keeps the interpreter for itself, for years
+        case "fork":
+            forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,))
+            forked.start()
+            await turn.artifact("processes", text=f"{os.getpid()} {forked.pid}")
         case "ask":
             await turn.require_input("What else?")
         case _:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ import psutil
 import pytest
 
 from a2a_grpc.pb import a2a_pb2 as pb
+from a2a_grpc.server.ports import reserve
+from a2a_grpc.server.settings.values import Address
 from tests.conformance.callers import BINDINGS, CALLERS, Caller, GrpcCaller, HttpCaller, state, texts
 from tests.support.metrics import Reading, scrape
 from tests.support.replica import ROOT, Replica, free_ports
@@ -57,7 +60,7 @@ class Group(Replica):
         async def up() -> bool:
             return (await scrape(self.metrics_addr)).of("a2a_worker_up") == 2
 
-        await wait_until(up, "both workers take calls", timeout=15)
+        await wait_until(up, "both workers take calls", timeout=30)
 
     def family(self) -> list[psutil.Process]:
         """The supervisor and everything that it has started."""
@@ -144,6 +147,9 @@ async def test_each_worker_serves_on_each_port_and_one_scrape_tells_of_both(serv
     assert {worker: name[:6] for worker, name in names.items()} == {"1": "pod-1-", "2": "pod-2-"}
     assert reading.kinds["a2a_turns_active"] == "gauge"
     assert reading.of("a2a_worker_replacements_total") == 0
+    # Each line says whose it is.
+    assert re.findall(r"INFO    \[(\d)\] \S+: serving Busy", served.log(lines=None)) == ["1", "2"]
+    assert re.search(r"INFO    \[2\] a2a_grpc.access: .*SendMessage", served.log(lines=None))
 
 
 async def test_a_killed_worker_is_replaced_and_its_turns_run_elsewhere(served: Group) -> None:
@@ -159,6 +165,18 @@ async def test_a_killed_worker_is_replaced_and_its_turns_run_elsewhere(served: G
     after = served.workers()
     assert after[number] != before[number] and after[3 - number] == before[3 - number]
     assert (await scrape(served.metrics_addr)).of("a2a_worker_replacements_total", worker=str(number)) == 1
+
+
+@pytest.mark.wide
+async def test_a_killed_worker_leaves_no_process_behind_that_has_its_ports(served: Group) -> None:
+    """What an agent has forked still listens, and the kernel would give it connections."""
+    async with HttpCaller(served) as caller:
+        pid, forked = map(int, texts(await caller.task("fork"))[0].split())
+    left = psutil.Process(forked)
+    assert left.is_running()
+    os.kill(pid, signal.SIGKILL)
+    await wait_until(lambda: not living([left]), "it is gone as well")
+    await served.both()
 
 
 async def test_a_worker_that_stands_still_is_told_of_in_time(served: Group) -> None:
@@ -192,6 +210,28 @@ async def test_a_port_that_somebody_has_is_named(served: Group) -> None:
         assert "worker" not in said.stderr, "none was started"
 
 
+def test_a_group_that_starts_on_the_same_port_is_noticed_before_it_listens() -> None:
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        addr = Address("127.0.0.1", reserve(Address("127.0.0.1", 0), first))
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{addr.port}: Address already in use"):
+            reserve(addr, second)
+        first.close()
+        assert reserve(addr, second) == addr.port
+
+
+def test_connections_of_a_service_that_has_just_ended_do_not_keep_its_port() -> None:
+    [port] = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)) as service, socket.create_connection(("127.0.0.1", port)) as caller:
+        service.accept()[0].close()
+        assert caller.recv(1) == b""
+    with contextlib.ExitStack() as stack, socket.socket() as worker:
+        assert reserve(Address("127.0.0.1", port), stack) == port
+        worker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        worker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        worker.bind(("127.0.0.1", port))
+        worker.listen()
+
+
 def run(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """A service that does not start."""
     command = [sys.executable, "-m", "a2a_grpc.server", "serve", *arguments]
@@ -212,9 +252,12 @@ async def ended(one: Group, status: int = 0, within: float = SOON) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("to", ["the supervisor", "all"])
+@pytest.mark.parametrize("to", ["the supervisor", "all", "a terminal that goes away"])
 async def test_turns_that_can_end_do_so_before_the_workers_leave(to: str) -> None:
-    """A platform may send the signal to each process: the one that is passed on is not the second then."""
+    """A platform may send the signal to each process: the one that is passed on is not the second then.
+
+    Nor is the one that a shell sends when its terminal has sent it already.
+    """
     async with group(env={"A2A_DRAIN_GRACE": "10"}) as one, HttpCaller(one) as caller:
         family = one.family()
         waiting = asyncio.create_task(caller.task("count 15"))
@@ -223,7 +266,12 @@ async def test_turns_that_can_end_do_so_before_the_workers_leave(to: str) -> Non
             for process in family[1:]:
                 if "--supervised" in process.cmdline():
                     process.terminate()
-        one.terminate()
+        if to == "a terminal that goes away":
+            one.send(signal.SIGHUP)
+            await wait_until(lambda: "SIGHUP: stopping" in one.log(), "it was heard")
+            one.send(signal.SIGHUP)
+        else:
+            one.terminate()
         assert texts(await waiting) == ["".join(f"{number} " for number in range(1, 16))]
         assert await asyncio.to_thread(one.wait) == 0, one.log()
         assert not living(family)
@@ -236,6 +284,26 @@ async def test_who_leaves_the_terminal_skips_the_delay(number: signal.Signals) -
     async with group(env={"A2A_DRAIN_DELAY": "12", "A2A_DRAIN_GRACE": "10"}) as one:
         one.send(number)
         await ended(one)
+
+
+@pytest.mark.wide
+async def test_who_was_told_not_to_hang_up_does_not() -> None:
+    one = NoHangUp()
+    try:
+        await asyncio.to_thread(one.start)
+        one.send(signal.SIGHUP)
+        one.terminate()
+        await ended(one)
+        assert "SIGHUP" not in one.log()
+    finally:
+        await asyncio.to_thread(one.close)
+
+
+class NoHangUp(Group):
+    """One that was started as nohup(1) does."""
+
+    def spawn(self, log: int) -> subprocess.Popen[bytes]:
+        return self.execute(["nohup", sys.executable, "-m", "a2a_grpc.server", *self.arguments()], log)
 
 
 @pytest.mark.wide
@@ -260,17 +328,19 @@ async def test_a_worker_that_cannot_end_is_killed_when_its_time_is_over() -> Non
 
 
 @pytest.mark.wide
-async def test_no_worker_outlives_a_killed_supervisor() -> None:
-    """They end as if they were asked to, also where an agent keeps the event loop."""
+@pytest.mark.parametrize("word", ["block", "regex"])
+async def test_no_worker_outlives_a_killed_supervisor(word: str) -> None:
+    """They end as if they were asked to, also where an agent keeps the event loop, or the whole interpreter."""
     alone = {"A2A_LEASE_TTL": "30"}  # or the other worker would soon take the turn over
     async with group(env={**alone, "A2A_DRAIN_TIMEOUT": "2"}) as one, HttpCaller(one) as caller:
         family = one.family()
-        await caller.task("block", return_immediately=True)
+        await caller.task(word, return_immediately=True)
         await wait_until(lambda: silent(one), "a worker stands still")
         one.kill()
         await wait_until(lambda: not living(family), "all have ended", timeout=SOON + 2)
         assert one.log().count("SIGTERM: stopping") == 1, "that of the other worker"
-        assert "not stopped within A2A_DRAIN_TIMEOUT (2 s)" in one.log()
+        if word == "block":
+            assert "not stopped within A2A_DRAIN_TIMEOUT (2 s)" in one.log()
 
 
 async def silent(one: Group) -> bool:
@@ -284,7 +354,7 @@ async def silent(one: Group) -> bool:
 async def test_what_is_wrong_is_said_once(served: Group) -> None:
     said = await asyncio.to_thread(run, {**served.env, "A2A_GRPC_ADDR": "127.0.0.1"}, "--workers", "2", AGENT)
     assert (said.returncode, said.stderr.count("A2A_GRPC_ADDR")) == (2, 1)
-    said = await asyncio.to_thread(run, {**served.env, **FREE}, "--workers", "2", "no.such:agent")
+    said = await asyncio.to_thread(run, {**served.env, **FREE}, "--workers", "2", "--", "no.such:agent")
     assert (said.returncode, said.stderr.count("a2a-grpc: ")) == (2, 1)
     assert "no.such" in said.stderr and "Traceback" not in said.stderr
 

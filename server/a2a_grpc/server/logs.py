@@ -22,6 +22,10 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 class JsonFormatter(logging.Formatter):
     """One JSON object a line, with the time in RFC 3339."""
 
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._whose = _whose(worker)
+
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
         fields = {
@@ -29,6 +33,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._whose,
             # What is known of the work in which it is written, then facts of its own (a call, the audit trail).
             **known(),
             **getattr(record, "fields", {}),
@@ -54,11 +59,13 @@ class TextFormatter(logging.Formatter):
 class AccessLines:
     """Writes the access log as `handler` would, in a third of the time."""
 
-    def __init__(self, handler: "logging.StreamHandler[TextIO]", *, as_json: bool) -> None:
+    def __init__(self, handler: "logging.StreamHandler[TextIO]", *, as_json: bool, worker: int | None = None) -> None:
         self._handler = handler
         self._handlers = [handler]
         self._root = logging.getLogger()
         self._as_json = as_json
+        self._whose = _whose(worker)
+        self._mark = _mark(worker)
         self._second = 0
         self._prefix = ""
         """The second of the last record as it is written."""
@@ -79,13 +86,14 @@ class AccessLines:
                 "level": "info",
                 "logger": access.log.name,
                 "message": message,
+                **self._whose,
                 **fields,
             }
             if (trace := here()) is not None:
                 record |= {"trace_id": trace.trace_id, "span_id": trace.span_id, "trace_flags": f"{trace.flags:02x}"}
             line = _json(record)
         else:
-            line = f"{self._prefix},{milliseconds} INFO    {access.log.name}: {message}"
+            line = f"{self._prefix},{milliseconds} INFO    {self._mark}{access.log.name}: {message}"
         self._handler.acquire()
         try:
             self._handler.stream.write(line + "\n")
@@ -107,15 +115,23 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
-def configure(level: str, form: Literal["text", "json"]) -> None:
-    """Log what is at least `level` to standard error."""
+def _whose(worker: int | None) -> Mapping[str, int]:
+    return {} if worker is None else {"worker": worker}
+
+
+def _mark(worker: int | None) -> str:
+    return "" if worker is None else f"[{worker}] "
+
+
+def configure(level: str, form: Literal["text", "json"], worker: int | None = None) -> None:
+    """Log what is at least `level` to standard error; `worker` is the number of this process among several."""
     # Nobody is told of these, and to find them out takes a third of the time of a record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
-    text = TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    text = TextFormatter(f"%(asctime)s %(levelname)-7s {_mark(worker)}%(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter(worker) if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    access.write_with(AccessLines(handler, as_json=form == "json"))
+    access.write_with(AccessLines(handler, as_json=form == "json", worker=worker))
     # Who was refused and who ended what is on record even where only errors are logged.
     logging.getLogger("a2a_grpc.audit").setLevel(logging.INFO)
     if level != "debug":

@@ -233,6 +233,7 @@ def _run(compose: _Compose, given: argparse.Namespace, command: Sequence[str], p
         except OSError as error:
             return _complain([f"--supervised is what a supervisor says to its workers: {error}"])
         settings = member.assignment.applied(settings)
+        logs.configure(settings.process.log_level, settings.process.log_format, member.assignment.number)
     deadline = Deadline(settings.drain.timeout, again=member is None)
     status = 0
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -68,11 +68,13 @@ def open_channel(target: str, authorities: bytes | None = None) -> grpc.aio.Chan
     return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(authorities), options=_OPTIONS)
 
 
-async def watch(channel: grpc.aio.Channel, target: str, readiness: Readiness) -> None:
+async def watch(channel: grpc.aio.Channel, readiness: Readiness) -> None:
     """Keep the component "upstream" of `readiness` true: ready while one replica is. Runs until it is cancelled."""
     while True:
         # Looked at, not waited for: wait_for_state_change cannot be cancelled in the core, and what that delivers later
         # to nobody has been seen to hang other calls and to crash the process.
         state = channel.get_state(try_to_connect=True)
-        readiness.set(COMPONENT, state is grpc.ChannelConnectivity.READY, f"no replica is ready at {target}")
+        readiness.set(
+            COMPONENT, state is grpc.ChannelConnectivity.READY, "no replica of the remote agent can be reached"
+        )
         await asyncio.sleep(_LOOK_EVERY)

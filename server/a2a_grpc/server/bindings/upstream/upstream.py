@@ -20,7 +20,6 @@ class Upstream:
 
     def __init__(self, target: str, readiness: Readiness, authorities: bytes | None = None) -> None:
         """`authorities`: see `open_channel`."""
-        self._target = target
         self._readiness = readiness
         self._channel = open_channel(target, authorities)
         self._watch: asyncio.Task[None] | None = None
@@ -31,7 +30,7 @@ class Upstream:
 
     async def start(self) -> None:
         """Connect in the background, and report the state as the component "upstream" of the readiness."""
-        self._watch = asyncio.create_task(watch(self._channel, self._target, self._readiness))
+        self._watch = asyncio.create_task(watch(self._channel, self._readiness))
 
     async def close(self, grace: float | None = None) -> None:
         """Disconnect. Calls that still run have `grace` seconds; then they fail with UnavailableError."""
