@@ -104,22 +104,18 @@ class Fold:
     def _artifact(self, update: a2a_pb2.TaskArtifactUpdateEvent) -> None:
         # 4.2.2: append=true adds parts to the artifact of that id, append=false replaces it. The first chunk of an
         # artifact that nobody has seen yet starts it either way: dropping content would be worse.
+        artifacts, written = self.artifacts.artifacts, update.artifact
         if self._positions is None:
-            self._positions = {artifact.artifact_id: at for at, artifact in enumerate(self.artifacts.artifacts)}
-        at = self._positions.get(update.artifact.artifact_id)
+            self._positions = {artifact.artifact_id: at for at, artifact in enumerate(artifacts)}
+        at = self._positions.get(written.artifact_id)
         if at is None:
-            self._positions[update.artifact.artifact_id] = len(self.artifacts.artifacts)
-            self.artifacts.artifacts.append(update.artifact)
+            self._positions[written.artifact_id] = len(artifacts)
+            artifacts.append(written)
             return
-        artifact = self.artifacts.artifacts[at]
+        artifact = artifacts[at]
         if not update.append:
-            artifact.CopyFrom(update.artifact)
+            artifact.CopyFrom(written)
             return
-        artifact.parts.extend(update.artifact.parts)
-        if update.artifact.HasField("metadata"):
-            artifact.metadata.MergeFrom(update.artifact.metadata)
-        artifact.extensions.extend(uri for uri in update.artifact.extensions if uri not in artifact.extensions)
-        if update.artifact.name:
-            artifact.name = update.artifact.name
-        if update.artifact.description:
-            artifact.description = update.artifact.description
+        artifact.MergeFrom(written)
+        if written.extensions:
+            artifact.extensions[:] = dict.fromkeys(artifact.extensions)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from google.protobuf import json_format
+from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from google.protobuf.struct_pb2 import Struct, Value
 
 from a2a_grpc.pb import a2a_pb2
@@ -215,19 +216,15 @@ class Turn:
         artifact_id: str = "",
     ) -> str:
         """Write a whole artifact, replacing one of the same id; returns its id."""
-        content = _parts(text, data, raw, url, parts, media_type, filename)
-        written = artifact_id or ids.new_id()
-        await self._artifact(
-            a2a_pb2.Artifact(
-                artifact_id=written,
-                name=name,
-                description=description,
-                parts=content,
-                metadata=_struct(metadata),
-            ),
-            append=False,
-            last=True,
-        )
+        response, update = self._update(last=True)
+        artifact = update.artifact
+        _fill(artifact.parts, text, data, raw, url, parts, media_type, filename)
+        written = artifact.artifact_id = artifact_id or ids.new_id()
+        artifact.name = name
+        artifact.description = description
+        if metadata is not None:
+            artifact.metadata.CopyFrom(_struct(metadata))
+        await self._write(response, update)
         return written
 
     async def stream(
@@ -248,13 +245,16 @@ class Turn:
 
         `anew` begins the artifact again, in place of all that was written of it.
         """
-        content = _parts(text, data, raw, url, parts, media_type, filename)
         first = anew or name not in self._begun
-        self._begun.add(name)
+        response, update = self._update(append=not first, last=last)
+        artifact = update.artifact
+        _fill(artifact.parts, text, data, raw, url, parts, media_type, filename)
         # The name of a streamed artifact is its id too, so a later attempt replaces what a lost one left behind.
-        await self._artifact(
-            a2a_pb2.Artifact(artifact_id=name, name=name if first else "", parts=content), append=not first, last=last
-        )
+        artifact.artifact_id = name
+        if first:
+            artifact.name = name
+            self._begun.add(name)
+        await self._write(response, update)
 
     async def emit(self, event: a2a_pb2.TaskStatusUpdateEvent | a2a_pb2.TaskArtifactUpdateEvent) -> None:
         """Write a status or an artifact as somebody else made it; its ids and the time of a status are filled in."""
@@ -265,12 +265,14 @@ class Turn:
             words = event.status.message if event.status.HasField("message") else None
             await self._status(event.status.state, words, metadata)
             return
-        artifact = a2a_pb2.Artifact()
-        artifact.CopyFrom(event.artifact)
-        artifact.artifact_id = artifact.artifact_id or ids.new_id()
-        _check_parts(artifact.parts)
-        _check_data(artifact.metadata)
-        await self._artifact(artifact, append=event.append, last=event.last_chunk, metadata=metadata)
+        _check_parts(event.artifact.parts)
+        _check_data(event.artifact.metadata)
+        response, update = self._update(append=event.append, last=event.last_chunk)
+        update.artifact.CopyFrom(event.artifact)
+        update.artifact.artifact_id = update.artifact.artifact_id or ids.new_id()
+        if metadata is not None:
+            update.metadata.CopyFrom(metadata)
+        await self._write(response, update)
 
     async def complete(self, words: Words | None = None) -> None:
         """End the task: COMPLETED. Returning from the function does the same without words."""
@@ -341,23 +343,28 @@ class Turn:
         await self.sink.emit(status_changed(self.task_id, self.context_id, state, now_ms(), message, metadata))
         self._state = state
 
-    async def _artifact(
-        self, artifact: a2a_pb2.Artifact, *, append: bool, last: bool, metadata: Struct | None = None
-    ) -> None:
-        update = a2a_pb2.TaskArtifactUpdateEvent(
-            task_id=self.task_id,
-            context_id=self.context_id,
-            artifact=artifact,
-            append=append,
-            last_chunk=last,
-            metadata=metadata,
-        )
+    # Made in place: the constructors of the classes of protobuf copy what they are given, at each level once more, and
+    # take four times as long.
+    def _update(
+        self, *, append: bool = False, last: bool
+    ) -> tuple[a2a_pb2.StreamResponse, a2a_pb2.TaskArtifactUpdateEvent]:
+        """An event and its update, without an artifact yet."""
+        response = a2a_pb2.StreamResponse()
+        update = response.artifact_update
+        update.task_id = self.task_id
+        update.context_id = self.context_id
+        update.append = append
+        update.last_chunk = last
+        return response, update
+
+    async def _write(self, response: a2a_pb2.StreamResponse, update: a2a_pb2.TaskArtifactUpdateEvent) -> None:
         if self.checks is not None:
             self.checks.take(update)
-        await self.sink.emit(a2a_pb2.StreamResponse(artifact_update=update))
+        await self.sink.emit(response)
 
 
-def _parts(
+def _fill(
+    into: RepeatedCompositeFieldContainer[a2a_pb2.Part],
     text: str | None,
     data: Any,
     raw: bytes | None,
@@ -365,27 +372,35 @@ def _parts(
     parts: Sequence[a2a_pb2.Part],
     media_type: str,
     filename: str,
-) -> list[a2a_pb2.Part]:
-    made = list(parts)
-    _check_parts(made)
+) -> None:
+    """Add the parts of an artifact. Raises: ValueError where there are none, or no caller could read them."""
+    if parts:
+        _check_parts(parts)
+        into.extend(parts)
     if text is not None:
-        made.append(a2a_pb2.Part(text=text, media_type=media_type, filename=filename))
+        _add(into, media_type, filename).text = text
     if data is not None:
         value = json_format.ParseDict(data, Value())
         _check_data(value)
-        made.append(a2a_pb2.Part(data=value, media_type=media_type, filename=filename))
+        _add(into, media_type, filename).data.CopyFrom(value)
     if raw is not None:
-        made.append(a2a_pb2.Part(raw=raw, media_type=media_type, filename=filename))
+        _add(into, media_type, filename).raw = raw
     if url is not None:
-        made.append(a2a_pb2.Part(url=url, media_type=media_type, filename=filename))
-    if not made:
+        _add(into, media_type, filename).url = url
+    if not into:
         raise ValueError("an artifact needs content: text, data, raw, url or parts")
-    return made
 
 
-def _struct(metadata: dict[str, Any] | None) -> Struct | None:
-    if metadata is None:
-        return None
+def _add(into: RepeatedCompositeFieldContainer[a2a_pb2.Part], media_type: str, filename: str) -> a2a_pb2.Part:
+    part = into.add()
+    if media_type:
+        part.media_type = media_type
+    if filename:
+        part.filename = filename
+    return part
+
+
+def _struct(metadata: dict[str, Any]) -> Struct:
     struct = json_format.ParseDict(metadata, Struct())
     _check_data(struct)
     return struct

@@ -423,13 +423,14 @@ class Run:
     # -- the turn's Sink ---------------------------------------------------------------------------------------------
 
     async def emit(self, response: a2a_pb2.StreamResponse) -> None:
-        state = response.status_update.status.state
-        if self._reason is _Reason.CANCEL and state in states.TERMINAL:
-            # However it calls its end: what was canceled is CANCELED, with these as its last words.
-            response.status_update.status.state = states.CANCELED
-        elif self._taking and state in ENDS_UNLESS_QUEUED and await asyncio.shield(self._taking) is not None:
-            # The message has left the queue already, where it would have stood against this end.
-            response.status_update.status.state = states.WORKING
+        if response.HasField("status_update"):
+            status = response.status_update.status
+            if self._reason is _Reason.CANCEL and status.state in states.TERMINAL:
+                # However it calls its end: what was canceled is CANCELED, with these as its last words.
+                status.state = states.CANCELED
+            elif self._taking and status.state in ENDS_UNLESS_QUEUED and await asyncio.shield(self._taking) is not None:
+                # The message has left the queue already, where it would have stood against this end.
+                status.state = states.WORKING
         self.writer.emit(response)
         if self.writer.crowded:
             await self.writer.room()

@@ -74,9 +74,9 @@ class Inlet:
             )
         if stored is not None:
             message.context_id = stored.context
-        rest = a2a_pb2.SendMessageRequest(
-            tenant=request.tenant, configuration=request.configuration, metadata=request.metadata
-        )
+        rest = a2a_pb2.SendMessageRequest()
+        rest.CopyFrom(request)
+        rest.ClearField("message")
         # It holds credentials, which are neither the agent's business nor that of who reads a log.
         rest.configuration.ClearField("task_push_notification_config")
         origin = Origin(message=message, request=rest, extensions=caller.extensions, trace=tracing.here())
@@ -103,7 +103,12 @@ class Inlet:
         call_id = ids.new_id()
         if not self._window_ms:
             return Dedupe(message_id=call_id, digest="-", window_ms=_OWN_RETRY_MS, call_id=call_id)
-        said = a2a_pb2.SendMessageRequest(message=request.message, metadata=request.metadata)
+        said = a2a_pb2.SendMessageRequest()
+        said.CopyFrom(request)
+        said.ClearField("tenant")
+        said.ClearField("configuration")
+        # There or not, it is the same message; replicas of all versions have to agree on what stands for none.
+        said.metadata.SetInParent()
         return Dedupe(
             message_id=request.message.message_id,
             digest=sha256(said.SerializeToString(deterministic=True)).hexdigest(),

@@ -26,7 +26,13 @@ class SubscribeToTask:
         Raises, before any event: TaskNotFoundError; UnsupportedOperationError where the task has ended and the caller
         has no event to go on from, or has them all.
         """
-        stored = await find(self._store, caller, request.id, artifacts=False)
+        accepted = await self._look(request.id, caller)
+        async for event in self._watcher.events(accepted, states.TERMINAL, cursor=caller.last_event_id):
+            yield event
+
+    # Apart from `run`, which would hold the task for as long as the stream is open.
+    async def _look(self, task_id: str, caller: Caller) -> Accepted:
+        stored = await find(self._store, caller, task_id, artifacts=False)
         cursor = caller.last_event_id
         if stored.state in states.TERMINAL and (cursor is None or cursor >= stored.seq):
             raise UnsupportedOperationError(
@@ -34,6 +40,4 @@ class SubscribeToTask:
                 metadata={"task_id": stored.task_id},
             )
         caller.resumed = cursor is not None
-        accepted = Accepted(task_id=stored.task_id, seq=stored.seq if cursor is None else 0)
-        async for event in self._watcher.events(accepted, states.TERMINAL, cursor=cursor):
-            yield event
+        return Accepted(task_id=stored.task_id, seq=stored.seq if cursor is None else 0)

@@ -9,7 +9,7 @@ from a2a_grpc.server.core.history import trim
 from a2a_grpc.server.engine.engine import Accepted
 from a2a_grpc.server.service.finding import gone
 from a2a_grpc.server.store.records import StoredTask
-from a2a_grpc.server.store.tail import LogTail
+from a2a_grpc.server.store.tail import Follower, LogTail
 from a2a_grpc.server.store.tasks import TaskStore
 
 
@@ -64,24 +64,40 @@ class Watcher:
         which the stream has ended gives the task alone.
         """
         async with self._tail.follow(accepted.task_id) as follower:
-            if accepted.writer is not None:
-                # Its turn begins in this very moment: nothing was written yet that the fold does not hold.
-                seq, task = accepted.writer.seq, accepted.writer.fold.task()
-                follower.begin(seq)
-                over = False
-            else:
-                stored = await self._read(accepted)
-                seq, fold = await self._beginning(stored, accepted, close_at, cursor)
-                over = await self._is_over(stored, accepted, close_at, seq, fold)
-                task = fold.task()
-                follower.begin(seq, behind=seq < stored.seq)
-            yield Event(seq, a2a_pb2.StreamResponse(task=trim(task, history_length)))
+            first, over = await self._first(follower, accepted, close_at, history_length, cursor)
+            yield first
+            # A stream that waits for its next event holds no task.
+            del first
             while not over:
                 event = await follower.next()
                 if not delivered(event.response):
                     continue
                 yield event
                 over = _closes(event, accepted.seq, close_at)
+
+    async def _first(
+        self,
+        follower: Follower,
+        accepted: Accepted,
+        close_at: frozenset[a2a_pb2.TaskState],
+        history_length: int | None,
+        cursor: int | None,
+    ) -> tuple[Event, bool]:
+        """The task that a stream begins with, and whether it ends with it; `follower` begins behind it."""
+        response = a2a_pb2.StreamResponse()
+        if accepted.writer is not None:
+            # Its turn begins in this very moment: nothing was written yet that the fold does not hold.
+            seq, over = accepted.writer.seq, False
+            accepted.writer.fold.write(response.task)
+            follower.begin(seq)
+        else:
+            stored = await self._read(accepted)
+            seq, fold = await self._beginning(stored, accepted, close_at, cursor)
+            over = await self._is_over(stored, accepted, close_at, seq, fold)
+            fold.write(response.task)
+            follower.begin(seq, behind=seq < stored.seq)
+        trim(response.task, history_length)
+        return Event(seq, response), over
 
     async def _beginning(
         self, stored: StoredTask, accepted: Accepted, close_at: frozenset[a2a_pb2.TaskState], cursor: int | None
@@ -131,7 +147,8 @@ class Watcher:
 
 def _closes(event: Event, after: int, close_at: frozenset[a2a_pb2.TaskState]) -> bool:
     """Whether a stream that answers the message at `after` closes with `event`."""
-    return event.seq > after and event.response.status_update.status.state in close_at
+    response = event.response
+    return event.seq > after and response.HasField("status_update") and response.status_update.status.state in close_at
 
 
 def _is_settling(event: Event) -> bool:

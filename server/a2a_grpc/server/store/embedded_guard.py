@@ -54,6 +54,8 @@ def server_command(binary: Path, *, data_dir: Path, socket: Path) -> list[str | 
         # The binary preamble is private to the server that wrote it; without it any of these servers loads the data.
         *("--aof-use-rdb-preamble", "no"),
         *("--save", ""),
+        # The log of a task begins with a whole node: by default 4 KiB, of which most tasks fill a few hundred bytes.
+        *("--stream-node-max-bytes", "1024"),
         # Tasks must never be evicted to make room: a full store says so to the writer instead.
         *("--maxmemory-policy", "noeviction"),
     ]

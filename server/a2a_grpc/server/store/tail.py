@@ -53,7 +53,7 @@ class Follower:
         self._cursor = 0
         self._limit = buffer
         self._buffer: deque[Event] = deque()
-        self._arrived = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
         self._behind = False
         self._why = ""
         """For what reason it is behind, where it should not be."""
@@ -83,7 +83,7 @@ class Follower:
             self._why = "buffer"
         else:
             self._buffer.extend(events)
-        self._arrived.set()
+        self._wake()
 
     def doubt(self, *, away: bool = False) -> None:
         """Something may have been missed: look into the log; called by the topic.
@@ -93,7 +93,7 @@ class Follower:
         self._behind = True
         self._why = self._why or "doubt"
         self._patient = not away
-        self._arrived.set()
+        self._wake()
 
     async def next(self) -> Event:
         """The next event of the log.
@@ -132,13 +132,27 @@ class Follower:
                 return event
             if self._behind:
                 continue
-            self._arrived.clear()
-            try:
-                async with asyncio.timeout(_SAFETY_POLL):
-                    await self._arrived.wait()
-            except TimeoutError:
-                self._behind = True
-                self._why = "silence"
+            await self._woken()
+
+    # Thousands of streams wait here: a future and a timer are a fraction of an asyncio.Event and an asyncio.timeout.
+    async def _woken(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = loop.call_later(_SAFETY_POLL, self._look_anyway)
+        try:
+            await self._waiting
+        finally:
+            timer.cancel()
+            self._waiting = None
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _look_anyway(self) -> None:
+        self._behind = True
+        self._why = "silence"
+        self._wake()
 
     def _delivered(self, event: Event) -> None:
         """`event` goes to the reader now."""
