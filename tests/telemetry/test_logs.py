@@ -230,6 +230,12 @@ def test_nothing_that_is_quoted_passes_for_a_record(capsys: pytest.CaptureFixtur
     assert "\\x1b[2J\\u2028" in others[-1]
 
 
+def test_an_agent_has_its_own_meaning_of_fields() -> None:
+    record = logging.LogRecord("some.agent", logging.INFO, "x", 1, "%d read", (2,), None)
+    record.fields = ["a", "b"]
+    assert json.loads(logs.JsonFormatter().format(record))["message"] == "2 read"
+
+
 def test_a_defect_is_no_caller_who_left() -> None:
     assert access.outcome(RuntimeError("x")) == ("INTERNAL", "")
     assert access.outcome(asyncio.CancelledError()) == ("CANCELLED", "")

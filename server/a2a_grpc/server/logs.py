@@ -28,6 +28,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
+        own = getattr(record, "fields", None)  # an agent may mean something else by that name
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -36,7 +37,7 @@ class JsonFormatter(logging.Formatter):
             **self._whose,
             # What is known of the work in which it is written, then facts of its own (a call, the audit trail).
             **known(),
-            **getattr(record, "fields", {}),
+            **(own if isinstance(own, Mapping) else {}),
         }
         if (trace := here()) is not None:
             fields |= {"trace_id": trace.trace_id, "span_id": trace.span_id, "trace_flags": f"{trace.flags:02x}"}
