@@ -546,6 +546,14 @@ def test_secrets_are_only_referred_to() -> None:
     secret = {setting.variable.name for setting in all_settings(Settings) if setting.variable.secret}
     assert references.keys() <= secret
     assert not settings(made).keys() & secret
+    more: Manifest = {
+        "otlp": {"headers": {"existingSecret": "otlp"}},
+        "registry": {"registerHeader": {"existingSecret": "registry"}},
+    }
+    rendered = template(CHART / "values-production.yaml", values=more)
+    made = {key(manifest): manifest for manifest in yaml.safe_load_all(rendered) if manifest}
+    given = {variable["name"] for variable in container(made)["env"] if "secretKeyRef" in variable.get("valueFrom", {})}
+    assert given == secret, "each can be given"
 
 
 @pytest.mark.parametrize("name", sorted(s.variable.name for s in all_settings(Settings) if s.variable.secret))

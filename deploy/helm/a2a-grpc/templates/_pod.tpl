@@ -237,7 +237,7 @@ spec:
       fieldPath: metadata.namespace
 - name: OTEL_RESOURCE_ATTRIBUTES
   {{- $given := include "a2a-grpc.settings.given" (list .root .component) | fromYaml }}
-  value: {{ list "k8s.namespace.name=$(K8S_NAMESPACE_NAME),k8s.pod.name=$(K8S_POD_NAME)" $given.OTEL_RESOURCE_ATTRIBUTES | compact | join "," | toYaml }}
+  value: {{ list "k8s.namespace.name=$(K8S_NAMESPACE_NAME),k8s.pod.name=$(K8S_POD_NAME)" $given.OTEL_RESOURCE_ATTRIBUTES | compact | join "," | quote }}
 {{- end }}
 {{- end }}
 {{- with $values.extraEnv }}
