@@ -52,7 +52,10 @@ async def draw(file: Path, seconds: float) -> None:
 async def _work(service: Watched, seconds: float) -> None:
     await load(service, seconds * 0.4)
     await load(service, seconds * 0.2, trouble=True)
-    # Whatever it runs is taken over.
+    async with service.caller(service.replica, "GRPC") as caller:
+        for _ in range(12):
+            await caller.task("long", return_immediately=True)
+    # What it runs is taken over.
     service.replica.kill()
     await load(service, seconds * 0.1)
     await asyncio.to_thread(service.replica.start)
