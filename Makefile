@@ -158,7 +158,7 @@ docs: $(VENV)/.dev ## Build the documentation as a site into build/site, strictl
 	@git ls-files '*.md' '*.png' LICENSE proto examples deploy/observability | tar -cf - -T - | tar -xf - -C build/pages
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
-dashboard: $(VENV)/.dev ## Write deploy/observability/dashboard.json anew from its code
+dashboard: $(VENV)/.dev ## Write deploy/observability/dashboard.json anew from its code; the chart gets it by `make manifests`
 	python deploy/observability/dashboard.py > deploy/observability/dashboard.json
 
 manifests: $(VENV)/.dev ## Write deploy/kubernetes anew from the Helm chart

@@ -733,4 +733,5 @@ def test_notes_say_what_is_left_to_do() -> None:
     assert "dns:///a2a-grpc.agents:50051" in open_to_all
     assert "WARNING: no authentication is configured" in open_to_all
     assert "The pods start when the Secret store has the key redis-url." in open_to_all
+    assert "they reach the store at port 6379 alone" in open_to_all
     assert "WARNING" not in helm(*install, values=over(STORE, {"apiKeys": {"existingSecret": "store"}})).stdout
