@@ -57,7 +57,9 @@ class Engine:
     def debian(self) -> str:
         """A base with Debian's Python, pip and venv."""
         tar = self._folder / "root.tar"
-        self.run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={_PACKAGES}", "bookworm", str(tar))
+        # Half a minute, and ten times that on a machine with much else to do.
+        fetch = ("--variant=minbase", f"--include={_PACKAGES}", "bookworm", str(tar))
+        self.run("mmdebstrap", "--quiet", *fetch, timeout=600)
         return self.image("localhost/debian-python", "FROM scratch\nADD root.tar /\n")
 
     def without_shell(self, base: str) -> str:
