@@ -158,7 +158,9 @@ async def test_a_killed_worker_is_replaced_and_its_turns_run_elsewhere(served: G
         task = await caller.task("attempt 20", return_immediately=True)
         number = await busy(served)
         os.kill(before[number], signal.SIGKILL)
-    async with HttpCaller(served) as caller:  # the connection may have been to the one that is gone
+    # The connection may have been to it; and until the last of it is gone it is given new ones.
+    await wait_until(lambda: served.workers()[number] != before[number], "another one takes its place", timeout=15)
+    async with HttpCaller(served) as caller:
         done = await reached(caller, task.id, "COMPLETED")
     assert "2" in texts(done), "it was the second attempt"
     await served.both()
