@@ -90,17 +90,30 @@ def test_the_kustomization_of_the_documentation(tmp_path: Path) -> None:
     load(settings["data"])
 
 
-def test_the_queries_of_keda_in_another_namespace(tmp_path: Path) -> None:
+def test_what_names_the_namespace_in_another_one(tmp_path: Path) -> None:
     """An overlay cannot know it; what docs/DEPLOY.md says to write on top puts it in."""
     page = (tools.ROOT / "docs" / "DEPLOY.md").read_text()
     [documented] = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "replacements:" in block]
+    scaled, alerts = yaml.safe_load(documented)["replacements"]
     shutil.copytree(manifests.KUBERNETES, tmp_path / "kubernetes")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "kustomization.yaml").write_text(
-        f"namespace: mine\nresources:\n  - ../kubernetes/overlays/keda\n{documented}"
-    )
-    triggers = kustomize(tmp_path / "mine")["ScaledObject", "a2a-grpc"]["spec"]["triggers"]
+
+    def mine(overlay: str, replacement: Manifest) -> Documents:
+        wanted = {
+            "namespace": "mine",
+            "resources": [f"../kubernetes/overlays/{overlay}"],
+            "replacements": [replacement],
+        }
+        (tmp_path / overlay).mkdir()
+        (tmp_path / overlay / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
+        return kustomize(tmp_path / overlay)
+
+    triggers = mine("keda", scaled)["ScaledObject", "a2a-grpc"]["spec"]["triggers"]
     assert [trigger["metadata"]["query"] for trigger in triggers] == [
         'sum(a2a_turns_active{namespace="mine",app_kubernetes_io_instance="a2a-grpc"})',
         'max(a2a_queue_age_seconds{namespace="mine",app_kubernetes_io_instance="a2a-grpc"})',
     ]
+    groups = mine("observability", alerts)["PrometheusRule", "a2a-grpc"]["spec"]["groups"]
+    rules = {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+    ours = 'absent(a2a_turns_limit{namespace="mine",app_kubernetes_io_instance="a2a-grpc"})'
+    assert rules["A2ANoReplica"] == ours
+    assert not [expr for expr in rules.values() if '"agents"' in expr]
