@@ -604,6 +604,9 @@ def test_two_releases_in_one_namespace_share_nothing() -> None:
 
 
 def test_the_autoscaler_alone_says_how_many_pods() -> None:
+    most = load({"A2A_REDIS_URL": "redis://redis"}).engine.max_turns
+    with pytest.raises(ChartError, match=f"turnsPerPod is {most} and A2A_MAX_TURNS {most}"):
+        rendering({"autoscaling": {"enabled": True, "turnsPerPod": most}})
     made = rendering({"autoscaling": {"enabled": True, "minReplicas": 3}})
     assert "replicas" not in made["Deployment", "a2a-grpc"]["spec"]
     spec = made["HorizontalPodAutoscaler", "a2a-grpc"]["spec"]
@@ -734,4 +737,7 @@ def test_notes_say_what_is_left_to_do() -> None:
     assert "WARNING: no authentication is configured" in open_to_all
     assert "The pods start when the Secret store has the key redis-url." in open_to_all
     assert "they reach the store at port 6379 alone" in open_to_all
-    assert "WARNING" not in helm(*install, values=over(STORE, {"apiKeys": {"existingSecret": "store"}})).stdout
+    careful: Manifest = over(STORE, {"apiKeys": {"existingSecret": "store"}})
+    assert "WARNING" not in helm(*install, values=careful).stdout
+    outside = helm(*install, values=over(careful, {"service": {"http": {"type": "LoadBalancer"}}})).stdout
+    assert "the pods speak plain text" in outside
