@@ -7,8 +7,17 @@ from a2a_grpc.server.settings import Settings
 if TYPE_CHECKING:
     from a2a_grpc.server.telemetry.otlp import Collector
 
-FAREWELL: Final = 1.0
-"""Seconds that a collector has at the end to take the last traces, and again for the metrics: of A2A_DRAIN_TIMEOUT."""
+_FAREWELL: Final = 1.0
+_SHARE: Final = 0.25
+
+
+def farewell(settings: Settings) -> float:
+    """The seconds that a collector has at the end to take the last traces, and again for the metrics.
+
+    Where the drain leaves little of its time, they are fewer: a collector that is away must not make a stop overdue.
+    """
+    drain = settings.drain
+    return min(_FAREWELL, _SHARE * (drain.timeout - drain.delay - drain.grace))
 
 
 def collector_of(settings: Settings, replica: str) -> "Collector | None":

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from a2a_grpc.server.bindings.asgi.listener import HttpListener
 from a2a_grpc.server.bindings.asgi.metrics import CONTENT_TYPE, MetricsEndpoint
 from a2a_grpc.server.bindings.upstream.channel import COMPONENT
-from a2a_grpc.server.compose.collector import FAREWELL, collector_of
+from a2a_grpc.server.compose.collector import collector_of, farewell
 from a2a_grpc.server.compose.listeners import opened
 from a2a_grpc.server.core.readiness import Readiness
 from a2a_grpc.server.settings import Settings
@@ -47,7 +47,7 @@ async def measure(
             export = MetricExport(collector, settings.otlp.metric_interval)
             exposition = Exposition(replica, resource=collector.resource, others=[export])
             measuring.callback(exposition.close)
-            measuring.push_async_callback(export.close, FAREWELL)
+            measuring.push_async_callback(export.close, farewell(settings))
         if member is not None:
             member.publish(exposition.render)
         elif not await listen_metrics(settings, measuring, exposition.render) and collector is None:

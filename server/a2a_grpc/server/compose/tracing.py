@@ -3,7 +3,7 @@
 import logging
 from contextlib import AsyncExitStack
 
-from a2a_grpc.server.compose.collector import FAREWELL, collector_of
+from a2a_grpc.server.compose.collector import collector_of, farewell
 from a2a_grpc.server.settings import Settings
 
 log = logging.getLogger("a2a_grpc.server")
@@ -22,5 +22,5 @@ def trace(settings: Settings, stack: AsyncExitStack, replica: str) -> None:
 
     otlp = settings.otlp
     export = TraceExport(collector, Sampling(otlp.ratio, otlp.by_parent))
-    stack.push_async_callback(export.close, FAREWELL)
+    stack.push_async_callback(export.close, farewell(settings))
     log.info("traces go to %s (%s, %g)", collector.endpoint, otlp.sampler, otlp.ratio)
