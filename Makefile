@@ -18,7 +18,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 AGAINST ?= HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs dashboard image sbom lock ci
+.PHONY: help setup run gen protos check-generated lint lint-proto types test test-wide test-all conformance serve-conformance tck bench docs dashboard manifests image sbom lock ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
