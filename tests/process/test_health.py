@@ -245,11 +245,16 @@ async def test_before_the_first_claim_it_is_not_ready_and_says_what_it_waits_for
 
                 await wait_until(listens, "it listens", timeout=20)
                 assert not await probes.ready()
-                told = (await probes.verbose())["components"]
-                assert {name: one["status"] for name, one in told.items()} == dict.fromkeys(
-                    ("store", "events", "turns"), "not ready"
-                )
-                assert all(one["reason"] for one in told.values())
+
+                async def looked() -> bool:
+                    told = (await probes.verbose())["components"]
+                    assert {name: one["status"] for name, one in told.items()} == dict.fromkeys(
+                        ("store", "events", "turns"), "not ready"
+                    )
+                    assert all(one["reason"] for one in told.values())
+                    return "not answer" in told["store"]["reason"]
+
+                await wait_until(looked, "it has looked for the store", timeout=NOTICED_WITHIN)
         async with probing(starting) as probes:
             await wait_until(probes.ready, "it is ready", timeout=10)
     finally:

@@ -294,6 +294,7 @@ async def test_who_was_told_not_to_hang_up_does_not() -> None:
     try:
         await asyncio.to_thread(one.start)
         one.send(signal.SIGHUP)
+        await scrape(one.metrics_addr)  # it would have been heard by now
         one.terminate()
         await ended(one)
         assert "SIGHUP" not in one.log()

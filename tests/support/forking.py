@@ -123,7 +123,10 @@ def _serve(connection: socket.socket) -> Sequence[str] | None:
 
     def reap(*_: object) -> None:
         for pid in list(pipes):
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            try:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue  # by this function, which the next signal has interrupted
             if ended:
                 pipe = pipes.pop(pid)
                 with contextlib.suppress(BrokenPipeError):

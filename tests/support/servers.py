@@ -26,7 +26,7 @@ from a2a_grpc.server.store.embedded_binary import packaged_binary
 from a2a_grpc.server.store.embedded_guard import guard_command, server_command
 
 START_TIMEOUT = 10.0
-"""Seconds until a started server must answer."""
+"""Seconds until a started server must answer, and until it must again while it loads its data."""
 STOP_GRACE = 5
 """Seconds between SIGTERM and SIGKILL."""
 
@@ -108,6 +108,10 @@ class StoreServer:
             try:
                 self.client.ping()
                 break
+            except redis.BusyLoadingError:
+                # It is there, and what it reads may be much.
+                deadline = time.monotonic() + START_TIMEOUT
+                time.sleep(0.005)
             except redis.RedisError as error:
                 assert time.monotonic() < deadline, f"{self.name} does not start ({error}):\n{self.log()}"
                 time.sleep(0.005)
