@@ -10,7 +10,7 @@ from tests.chaos.faults import ON_ONE_SERVER, ON_SENTINEL
 from tests.chaos.fleet import plain_fleet, sentinel_fleet
 from tests.chaos.history import load
 from tests.chaos.report import judge
-from tests.chaos.rolling import roll, unpack_previous
+from tests.chaos.rolling import PREVIOUS, roll, unpack_previous
 from tests.chaos.run import chaos
 
 
@@ -20,21 +20,29 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--sentinel", action="store_true", help="on a master, its replicas and sentinels")
-    parser.add_argument("--rolling", action="store_true", help="beside the previous version, without faults")
+    parser.add_argument(
+        "--rolling",
+        nargs="?",
+        const=PREVIOUS,
+        metavar="COMMIT",
+        help="beside another version, by default the previous one; without faults, unless --only names some",
+    )
     parser.add_argument("--only", help="kinds of faults, with commas between them")
     parser.add_argument("--check", type=Path, metavar="FILE", help="check a history that was kept, and run nothing")
     given = parser.parse_args()
+    only = given.only.split(",") if given.only else []
     if given.check is not None:
         report = judge(load(given.check))
     elif given.rolling:
         with tempfile.TemporaryDirectory(prefix="a2a-chaos-previous-") as folder:
-            if why_not := unpack_previous(Path(folder)):
+            if why_not := unpack_previous(Path(folder), given.rolling):
                 parser.error(why_not)
-            report = asyncio.run(roll(given.seed, given.seconds, Path(folder)))
+            faults = {name: ON_ONE_SERVER[name] for name in only}
+            report = asyncio.run(roll(given.seed, given.seconds, Path(folder), faults))
     else:
         make, kinds = (sentinel_fleet, ON_SENTINEL) if given.sentinel else (plain_fleet, ON_ONE_SERVER)
-        if given.only:
-            kinds = {name: kinds[name] for name in given.only.split(",")}
+        if only:
+            kinds = {name: kinds[name] for name in only}
         report = asyncio.run(chaos(given.seed, given.seconds, make, kinds))
     print(report)
     return 1 if report.violations else 0

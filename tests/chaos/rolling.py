@@ -9,11 +9,12 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from a2a_grpc.server.store.levels import Levels
+from tests.chaos.faults import Injector
 from tests.chaos.fleet import Fleet, make_replica, running
 from tests.chaos.history import Fault, History
 from tests.chaos.report import Report, judge
@@ -35,18 +36,18 @@ _SOURCES = ("server", "client", "generated")
 _EXIT = 30.0
 
 
-def unpack_previous(folder: Path) -> str:
+def unpack_previous(folder: Path, commit: str = PREVIOUS) -> str:
     """Writes the sources of the previous version to `folder`. Returns why that cannot be done, or ""."""
     try:
         archive = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", PREVIOUS, *_SOURCES],  # noqa: S607 - wherever git is
+            ["git", "-C", str(ROOT), "archive", commit, *_SOURCES],  # noqa: S607 - wherever git is
             capture_output=True,
             check=True,
         )
     except FileNotFoundError:
         return "there is no git"
     except subprocess.CalledProcessError as error:
-        return f"this clone has no commit {PREVIOUS}, as a shallow one: {error.stderr.decode().strip()}"
+        return f"this clone has no commit {commit}, as a shallow one: {error.stderr.decode().strip()}"
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as sources:
         sources.extractall(folder, filter="data")
     return ""
@@ -93,18 +94,24 @@ async def mixed_fleet(notes: Path, aging: Aging) -> AsyncIterator[Fleet]:
             yield fleet
 
 
-async def roll(seed: int, seconds: float, previous: Path) -> Report:
+async def roll(seed: int, seconds: float, previous: Path, kinds: Mapping[str, int] | None = None) -> Report:
     """Load for so many seconds; in the second half of them the old replicas are replaced, one by one.
 
-    `previous` holds the sources of the old version.
+    `previous` holds the sources of the old version. In the first half there are faults of these `kinds`, so that turns
+    of either version are recovered by the other.
     """
     history, aging = new_history(seed), Aging(previous)
     with tempfile.TemporaryDirectory(prefix="a2a-chaos-notes-") as folder:
         async with mixed_fleet(Path(folder), aging) as fleet, recorded(fleet, history):
             until = time.monotonic() + seconds
+            workers = hire(fleet, history, aging.old)
             async with asyncio.TaskGroup() as group:
-                group.create_task(work(hire(fleet, history, aging.old), until))
-                await asyncio.sleep(seconds / 2)
+                group.create_task(work(workers, until))
+                if kinds:
+                    injector = Injector(0, fleet, history, [worker.cut for worker in workers])
+                    await injector.run(until - seconds / 2, kinds)
+                else:
+                    await asyncio.sleep(seconds / 2)
                 for number in sorted(aging.old):
                     await _replace(number, fleet, aging, history)
                     await asyncio.sleep(seconds / (4 * OLD))
