@@ -35,9 +35,10 @@ async def began(turn: Turn) -> None:
     await asyncio.sleep(60)
 
 
-@agent.skill(id="ask", name="Ask", description="Asks, so that the task waits.", tags=["bench"])
+@agent.skill(id="ask", name="Ask", description="Asks, so that the task waits; an answer ends it.", tags=["bench"])
 async def ask(turn: Turn) -> None:
-    await turn.require_input("Which?")
+    if not turn.history:
+        await turn.require_input("Which?")
 
 
 @agent.skill(id="idle", name="Idle", description="Does nothing for a minute.", tags=["bench"])

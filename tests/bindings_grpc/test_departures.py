@@ -1,6 +1,7 @@
 """When the peer goes away, what served it ends at once (B013: what it started is the Handler's to keep)."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import grpc
@@ -51,6 +52,22 @@ async def test_a_cancelled_stream_is_closed(caplog: pytest.LogCaptureFixture) ->
         rpc.cancel()
         await closes(watched)
     assert caplog.records == []
+
+
+async def test_streams_that_are_left_at_their_first_event_leave_nothing_behind() -> None:
+    """A status for a peer that leaves before the first event is all sent would stay in the library for ever."""
+    watched = Watched(size=5_000_000)
+    async with calling(Scripted(stream=watched.stream)) as stub:
+        for number in range(1, 21):
+            rpc = stub.SubscribeToTask(SUBSCRIBE)
+            await wait_until(lambda number=number: watched.sent == number, "the first event is on its way")
+            rpc.cancel()
+        await wait_until(lambda: not left_behind(), "what was to be sent is let go of")
+
+
+def left_behind() -> int:
+    gc.collect()
+    return sum(type(each).__name__ == "SendStatusFromServerOperation" for each in gc.get_objects())
 
 
 async def test_a_stream_past_its_deadline_is_closed() -> None:

@@ -189,22 +189,30 @@ class Registrar:
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             running.add(task)
             timer = None if longest is None else self._end_after(longest, task)
+            opened = False
             try:
                 responses = behaviour(request, context)
                 try:
                     async for response in responses:
                         await context.write(response)
+                        opened = True
                 finally:
                     await responses.aclose()
             except grpc.aio.BaseError:
                 raise
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
+            except (Exception, asyncio.CancelledError) as error:  # see _public
                 if not isinstance(error, asyncio.CancelledError):
                     failure = _public(error, name)
                 elif task in self._overdue:
                     failure = _moving()
+                elif service in self._draining:
+                    failure = _leaving()
+                elif task.cancelling() and not opened:
+                    # The peer is gone, and its initial metadata may be on their way. A status would send them again:
+                    # the library refuses that, and never lets go of what it was to send.
+                    raise
                 else:
-                    failure = _leaving() if service in self._draining else _public(error, name)
+                    failure = _public(error, name)
             else:
                 return
             finally:
