@@ -60,9 +60,13 @@ async def test_streams_that_are_left_at_their_first_event_leave_nothing_behind()
     async with calling(Scripted(stream=watched.stream)) as stub:
         for number in range(1, 21):
             rpc = stub.SubscribeToTask(SUBSCRIBE)
-            await wait_until(lambda number=number: watched.sent == number, "the first event is on its way")
+            await begins(watched, number)
             rpc.cancel()
         await wait_until(lambda: not left_behind(), "what was to be sent is let go of")
+
+
+async def begins(watched: Watched, number: int) -> None:
+    await wait_until(lambda: watched.sent == number, "the first event is on its way")
 
 
 def left_behind() -> int:
