@@ -152,6 +152,8 @@ def _serve(connection: socket.socket) -> Sequence[str] | None:
             for other in (*pipes.values(), pipe):
                 os.close(other)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            # As a shell leaves it: what runs the tests may have been told not to hang up.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             os.environ.clear()
