@@ -14,10 +14,13 @@ from bench.load import grpc_load
 from bench.processes import Server, free_port, service, store
 
 _OFF = {"A2A_METRICS_ADDR": "none", "A2A_LOG_LEVEL": "warning"}
+_METRICS = {"A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"}
+_LOG = {"A2A_LOG_LEVEL": "info", "A2A_LOG_FORMAT": "json"}
 _CASES: dict[str, dict[str, Any]] = {
     "nothing": _OFF,
-    "metrics": {**_OFF, "A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
-    "the access log": {**_OFF, "A2A_LOG_LEVEL": "info", "A2A_LOG_FORMAT": "json"},
+    "metrics": {**_OFF, **_METRICS},
+    "the access log": {**_OFF, **_LOG},
+    "metrics and the access log": {**_LOG, "A2A_METRICS_ADDR": f"127.0.0.1:{free_port()}"},
     "a fast rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=1000000,read=1000000"},
     "a slow rate": {**_OFF, "A2A_LIMIT_CALLER_RATES": "send=100:1000000,read=100:1000000"},
 }
