@@ -340,7 +340,11 @@ async def test_no_worker_outlives_a_killed_supervisor(word: str) -> None:
         await caller.task(word, return_immediately=True)
         await wait_until(lambda: silent(one), "a worker stands still")
         one.kill()
-        await wait_until(lambda: not living(family), "all have ended", timeout=SOON + 2)
+        try:
+            await wait_until(lambda: not living(family), "all have ended", timeout=SOON + 2)
+        finally:
+            for left in living(family):
+                left.kill()
         assert one.log().count("SIGTERM: stopping") == 1, "that of the other worker"
         if word == "block":
             assert "not stopped within A2A_DRAIN_TIMEOUT (2 s)" in one.log()
