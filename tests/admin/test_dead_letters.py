@@ -95,7 +95,7 @@ def test_json_has_every_field(command: Run, admin: Run, two_replicas: Pair) -> N
     assert shown["letter"] == listed
     assert shown["message"]["parts"] == [{"text": "sick note"}]
     assert shown["message"]["role"] == "ROLE_USER"
-    assert shown["request"] == {"configuration": {}, "metadata": {}}
+    assert shown["request"] == {"configuration": {}}
 
 
 def test_what_came_along_with_the_message_is_shown(admin: Run, two_replicas: Pair) -> None:

@@ -81,6 +81,7 @@ def test_what_may_run_once_only_always_has_a_task() -> None:
     assert (usual.attempts, usual.answers) == (None, Answers.MIXED)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -96,6 +97,7 @@ def test_the_command_says_what_does_not_go_together(arguments: list[str], proble
     assert problem in ended.stderr
 
 
+@pytest.mark.wide
 def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
     """The package is hidden from the process, as if it were not installed."""
     hiding = (

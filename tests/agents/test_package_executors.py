@@ -9,6 +9,8 @@ from a2a_grpc.pb import a2a_pb2
 from tests.support.replica import Pair
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 PACKAGES = "tests.agents.package_executors"
 adapter = pytest.mark.agent(f"--executor={PACKAGES}:adapter_executor --card={PACKAGES}:adapter_card")
 lite = pytest.mark.agent(f"--executor={PACKAGES}:lite_executor --card={PACKAGES}:lite_card")

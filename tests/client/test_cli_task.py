@@ -173,11 +173,11 @@ def test_a2acli_task_subscribe_001_a_task_that_has_ended_gives_its_end(run: Run,
 def test_a2acli_task_subscribe_002_goes_on_after_a_cut(run: Run, two_replicas: Pair, tmp_path: Path) -> None:
     """B105: the replica that is subscribed to is killed; each event comes once."""
     one, other = two_replicas.replicas
-    (answer,) = run("send", "-a", other.http_url, "tick 8 300", "--async", "-o", "json").json
     (both,) = run("card", "get", "-a", one.http_url, "-o", "json").json
     both["supportedInterfaces"] += run("card", "get", "-a", other.http_url, "-o", "json").json[0]["supportedInterfaces"]
     file = tmp_path / "card.json"
     file.write_text(json.dumps(both))
+    (answer,) = run("send", "-a", other.http_url, "tick 16 200", "--async", "-o", "json").json
     argv = ["task", "subscribe", "-a", str(file), answer["task"]["id"], "--stream", "-o", "json"]
     with subprocess.Popen(
         [sys.executable, "-m", "a2a_grpc.command", *argv], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -188,7 +188,7 @@ def test_a2acli_task_subscribe_002_goes_on_after_a_cut(run: Run, two_replicas: P
         events += [json.loads(line) for line in process.stdout]
         assert process.wait(30) == 0
 
-    assert "".join(text for event in events for text in texts(event)) == "".join(f"{n}\n" for n in range(1, 9))
+    assert "".join(text for event in events for text in texts(event)) == "".join(f"{n}\n" for n in range(1, 17))
     assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 

@@ -12,6 +12,8 @@ from a2a_grpc.server.settings.source import all_settings
 from tests.support.replica import ROOT
 from tests.upgrade.envoy import binary
 
+pytestmark = pytest.mark.wide
+
 FOLDER = ROOT / "deploy" / "compose"
 
 

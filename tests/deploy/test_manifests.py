@@ -16,6 +16,8 @@ from a2a_grpc.server.settings import Settings, load
 from a2a_grpc.server.settings.source import all_settings
 from tests.deploy.checking import RELEASES, check
 
+pytestmark = pytest.mark.wide
+
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "kubernetes" / "base"
 

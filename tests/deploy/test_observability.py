@@ -15,6 +15,8 @@ from a2a_grpc.server.telemetry.instruments import ALL, Durations
 from tests.docs.documents import ROOT
 from tests.telemetry.test_instruments import read_as
 
+pytestmark = pytest.mark.wide
+
 FOLDER = ROOT / "deploy" / "observability"
 RUNBOOK = (ROOT / "docs" / "OPERATIONS.md").read_text()
 RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"] for rule in group["rules"]]

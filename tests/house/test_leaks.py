@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.replica import ROOT
 
+pytestmark = pytest.mark.wide
+
 RUN = """
 import logging, subprocess, sys
 from tests.support.leaks import MARKER
@@ -48,7 +50,7 @@ def run(folder: Path, says: str, logged: str, *more: str) -> subprocess.Complete
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("more", [(), pytest.param(("-n", "2"), marks=pytest.mark.wide)], ids=["alone", "workers"])
+@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_a_run_with_a_secret_in_a_log_fails_and_says_where(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = run(tmp_path, ", ".join(LEAKS), "MARKER", *more)
     told = [line.removeprefix("SECRET IN A LOG ") for line in done.stdout.splitlines() if line.startswith("SECRET")]
@@ -62,7 +64,6 @@ def test_a_run_with_a_secret_in_a_log_fails_and_says_where(tmp_path: Path, more:
         shutil.rmtree(folder)
 
 
-@pytest.mark.wide
 def test_a_run_without_one_does_not(tmp_path: Path) -> None:
     done = run(tmp_path, "'Authorization: Bearer ***', 'eyJ', 'a key of nobody'", "'nothing'")
     assert (done.returncode, "SECRET" in done.stdout) == (0, False), done.stdout
