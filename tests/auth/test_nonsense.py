@@ -66,6 +66,7 @@ async def refused(credentials: Credentials) -> None:
         assert CHALLENGES.fullmatch(caught.value.challenge), caught.value.challenge
 
 
+@pytest.mark.wide
 @settings(max_examples=200, deadline=None)
 @given(st.text() | TOKENS, st.text(), st.sampled_from(["Bearer ", "bearer ", "BEARER  ", "", "Basic "]))
 def test_no_header_opens_or_breaks_anything(token: str, key: str, scheme: str) -> None:

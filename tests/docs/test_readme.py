@@ -167,6 +167,7 @@ async def test_python(demo: Replica, tmp_path: Path) -> None:
     assert "".join(printed.split("\n")).strip() == SUMMARY.strip()
 
 
+@pytest.mark.wide
 async def test_the_command_line(demo: Replica) -> None:
     """The command that the text names, and the game to its end, a turn with each command."""
     command = re.search(
@@ -213,6 +214,7 @@ async def ready(client: httpx.AsyncClient, port: str) -> bool:
     return False
 
 
+@pytest.mark.wide
 async def test_two_replicas(one_store_server: StoreServer) -> None:
     start, send, go_on = (block.text for block in under("Two replicas on one machine", DEPLOY))
     ports = {port: str(free) for port, free in zip(("50051", "50052", "8080", "8081"), free_ports(4), strict=True)}

@@ -28,6 +28,8 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from tests.auth.issuer import jwk, private_key
 from tests.support.replica import ROOT, Replica
 
+pytestmark = pytest.mark.wide
+
 KEY = private_key("EC")
 AGENTS = """
 agents:

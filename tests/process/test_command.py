@@ -50,6 +50,7 @@ def printed(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.wide
 def test_a_day_with_an_agent(server: Replica) -> None:
     url = server.http_url
     card = printed("card", "get", "-a", url)

@@ -204,6 +204,7 @@ async def test_each_agent_of_a_file_is_registered(pair: Registries, tmp_path: Pa
         ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("arguments", "env", "sentence"),
     [

@@ -205,6 +205,7 @@ async def test_queries_that_make_no_sense(pair: Registries, query: dict[str, str
     assert next(iter(query)) in answer.text
 
 
+@pytest.mark.wide
 async def test_few_agents_among_many_are_all_found(pair: Registries) -> None:
     """More than are read at once, most of which are not wanted."""
     async with connected(pair.urls[0], "carol") as carol, connected(pair.urls[1], "carol") as other:
