@@ -3,29 +3,21 @@
 import asyncio
 
 from a2a_grpc.server.agents import Agent, Retry, Turn
+from tests.telemetry.endings import end_as_told
 
 agent = Agent(name="Watched", description="Does what the message says.", version="1.0")
 
 
-@agent.skill(id="work", name="Work", description="One of the words below, or anything.", tags=["test"], attempts=2)
+@agent.skill(
+    id="work", name="Work", description="One of the words of `endings`, or anything.", tags=["test"], attempts=2
+)
 async def work(turn: Turn) -> None:
     match turn.text:
-        case "wait":
-            await turn.working()
-            await asyncio.Event().wait()
-        case "ask":
-            await turn.require_input("Which one?")
-        case "fail":
-            raise ValueError("so it was wanted")
-        case "again" if turn.attempt == 1:
-            raise Retry("Once more.")
         case "give up":
             raise Retry("Not today.")
-        case "steps":
-            for at in range(8):
-                await turn.working(f"step {at}")
-                await asyncio.sleep(0.05)
         case "long":
             await asyncio.sleep(1.5)
+        case _:
+            await end_as_told(turn, steps=8, pause=0.05)
     if turn.text != "ask":
         await turn.artifact("answer", text=turn.text)
