@@ -185,9 +185,8 @@ async def test_a_worker_that_stands_still_is_told_of_in_time(served: Group) -> N
     pid = served.workers()[1]
     os.kill(pid, signal.SIGSTOP)
     try:
-        begun = time.monotonic()
-        reading = await scrape(served.metrics_addr)
-        assert time.monotonic() - begun < 2
+        async with asyncio.timeout(10):  # as long as Prometheus waits by default
+            reading = await scrape(served.metrics_addr)
         assert (reading.of("a2a_worker_up", worker="1"), reading.of("a2a_worker_up", worker="2")) == (0, 1)
         assert {dict(labels)["worker"] for labels in reading.labels("a2a_turns_active")} == {"2"}
     finally:

@@ -259,7 +259,7 @@ def test_the_short_way_writes_what_logging_would(form: Literal["json", "text"]) 
         with contextlib.ExitStack() as stack:
             access.log.addHandler(heard := logging.NullHandler())
             stack.callback(access.log.removeHandler, heard)
-            assert not sink("message", {})
+            assert not sink(access.Record(call, "OK", "", 1.0, "", "", "", "", ""))
     finally:
         sys.stderr = stderr
         access.write_with(None)

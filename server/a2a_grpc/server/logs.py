@@ -71,7 +71,7 @@ class AccessLines:
         self._prefix = ""
         """The second of the last record as it is written."""
 
-    def __call__(self, message: str, fields: Mapping[str, str | float]) -> bool:
+    def __call__(self, ended: access.Record) -> bool:
         """See `access.Sink`. Whoever has the log go elsewhere, or filters it, has the usual way."""
         if self._root.handlers != self._handlers or access.log.handlers or access.log.filters:
             return False
@@ -86,15 +86,15 @@ class AccessLines:
                 "time": f"{self._prefix}.{milliseconds}+00:00",
                 "level": "info",
                 "logger": access.log.name,
-                "message": message,
+                "message": ended.message(),
                 **self._whose,
-                **fields,
+                **ended.fields(),
             }
             if (trace := here()) is not None:
                 record |= {"trace_id": trace.trace_id, "span_id": trace.span_id, "trace_flags": f"{trace.flags:02x}"}
             line = _json(record)
         else:
-            line = f"{self._prefix},{milliseconds} INFO    {self._mark}{access.log.name}: {message}"
+            line = f"{self._prefix},{milliseconds} INFO    {self._mark}{access.log.name}: {ended.message()}"
         self._handler.acquire()
         try:
             self._handler.stream.write(line + "\n")

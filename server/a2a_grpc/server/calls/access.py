@@ -6,7 +6,8 @@ Nothing in it opens a door: no header, no credentials, no content, no query. Ids
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.message import Message
@@ -26,8 +27,51 @@ _LONGEST: Final = 128
 _REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
-Sink = Callable[[str, Mapping[str, str | float]], bool]
-"""Writes a record, the message and its fields; False where it is to go the usual way."""
+@dataclass(slots=True)
+class Record:
+    """What there is to say of one call. Whoever writes it asks only for what it writes."""
+
+    call: Call
+    code: str
+    reason: str
+    milliseconds: float
+    caller: str
+    tenant: str
+    task_id: str
+    context_id: str
+    request_id: str
+
+    def message(self) -> str:
+        """The record as a sentence."""
+        call, task_id, request_id = self.call, self.task_id, self.request_id
+        who = f"{self.caller} at {call.peer}" if self.caller else call.peer or "unknown"
+        what = f"task {task_id}, request {request_id}" if task_id and request_id else task_id or f"request {request_id}"
+        return (
+            f"{call.method or 'a call'} over {call.binding} from {who}: "
+            f"{self.reason or self.code} in {self.milliseconds:.1f} ms ({what})"
+        )
+
+    def fields(self) -> dict[str, str | float]:
+        """The record by name, without what there is nothing to say of."""
+        call = self.call
+        fields: dict[str, str | float] = {
+            "method": call.method,
+            "binding": SYSTEMS[call.binding],
+            "code": self.code,
+            "reason": self.reason,
+            "duration_ms": round(self.milliseconds, 2),
+            "peer": call.peer,
+            "caller": self.caller,
+            "tenant": excerpt(self.tenant, _LONGEST),
+            "task_id": self.task_id,
+            "context_id": excerpt(self.context_id, _LONGEST),
+            "request_id": self.request_id,
+        }
+        return {name: value for name, value in fields.items() if value != ""}
+
+
+Sink = Callable[[Record], bool]
+"""Writes a record; False where it is to go the usual way."""
 
 _sink: Sink | None = None
 
@@ -71,31 +115,13 @@ def record(
     """
     if not log.isEnabledFor(logging.INFO):
         return
+    milliseconds = 1000 * (time.perf_counter() - begun)
     code, reason = outcome(error)
-    milliseconds = round(1000 * (time.perf_counter() - begun), 2)
     task_id, context_id = about(request, answer)
     caller, task_id = excerpt(caller, _LONGEST), excerpt(task_id, _LONGEST)
-    all_fields: dict[str, str | float] = {
-        "method": call.method,
-        "binding": SYSTEMS[call.binding],
-        "code": code,
-        "reason": reason,
-        "duration_ms": milliseconds,
-        "peer": call.peer,
-        "caller": caller,
-        "tenant": excerpt(tenant, _LONGEST),
-        "task_id": task_id,
-        "context_id": excerpt(context_id, _LONGEST),
-        "request_id": request_id,
-    }
-    fields = {name: value for name, value in all_fields.items() if value != ""}
-    who = f"{caller} at {call.peer}" if caller else call.peer or "unknown"
-    what = f"task {task_id}, request {request_id}" if task_id and request_id else task_id or f"request {request_id}"
-    message = (
-        f"{call.method or 'a call'} over {call.binding} from {who}: {reason or code} in {milliseconds:.1f} ms ({what})"
-    )
-    if _sink is None or not _sink(message, fields):
-        log.info("%s", message, extra={"fields": fields})
+    ended = Record(call, code, reason, milliseconds, caller, tenant, task_id, context_id, request_id)
+    if _sink is None or not _sink(ended):
+        log.info("%s", ended.message(), extra={"fields": ended.fields()})
 
 
 def about(request: Message | None, answer: Message | None) -> tuple[str, str]:

@@ -57,23 +57,30 @@ class Pipeline:
             raise ValueError("the steps are not those of CHAIN in its order")
         self._operations = operations
         self._chain = tuple(step for step in chain if not step.idle)
-        # Most steps have nothing to do on the way out; asking each of them would cost more than what they do.
         last = next((at for at, step in enumerate(self._chain) if isinstance(step, steps.Authentication)), -1)
-        self._admission = self._chain[: last + 1]
         recording = next((at for at, step in enumerate(self._chain) if isinstance(step, steps.AccessLog)), -1)
         self._outermost = self._chain[: recording + 1]
-        self._leaving = [step for step in self._chain if type(step).leave is not steps.Step.leave]
+        # Most steps have something to do only on one of the ways, and on the way out only where something went wrong.
+        # To ask each of them would cost more than what they do. With each its place in the chain.
+        self._entering = [
+            (at, step.enter) for at, step in enumerate(self._chain) if type(step).enter is not steps.Step.enter
+        ]
+        self._admitting = [(at, enter) for at, enter in self._entering if at <= last]
+        self._leaving = [
+            (at, step.leave, step.minds_success)
+            for at, step in reversed(list(enumerate(self._chain)))
+            if type(step).leave is not steps.Step.leave
+        ]
 
     async def admit(self, call: Call, tenant: str | None) -> None:
         """See Handler. Raises: A2AError and nothing else."""
         current = Current(call=call, request=None, streaming=False, tenant=tenant)
-        entered = 0
+        last = -1
         try:
-            for step in self._admission:
-                entered += 1
-                await step.enter(current)
+            for last, enter in self._admitting:  # noqa: B007 - how far it came
+                await enter(current)
         except BaseException as error:
-            await self._leave(current, entered, error)
+            await self._leave(current, last, error)
             raise  # not reached: _leave raises what the caller is to see
 
     async def refused(self, call: Call, error: A2AError) -> None:
@@ -87,27 +94,25 @@ class Pipeline:
     async def unary(self, method: str, request: Message, call: Call) -> Message:
         """Answer a unary call. Raises: A2AError and nothing else."""
         current = Current(call=call, request=request, streaming=False, tenant=getattr(request, "tenant", ""))
-        entered = 0
+        last = -1
         try:
-            for step in self._chain:
-                entered += 1
-                await step.enter(current)
+            for last, enter in self._entering:  # noqa: B007 - how far it came
+                await enter(current)
             operation = _offered(self._operations.unary, method)
             response = current.answer = await operation(request, _caller(current))
         except BaseException as error:
-            await self._leave(current, entered, error)
+            await self._leave(current, last, error)
             raise  # not reached: _leave raises what the caller is to see
-        await self._leave(current, entered, None)
+        await self._leave(current, last, None)
         return response
 
     async def stream(self, method: str, request: Message, call: Call) -> AsyncGenerator[Event, None]:
         """Answer a streaming call. Raises: A2AError and nothing else, before the first event where it can be known."""
         current = Current(call=call, request=request, streaming=True, tenant=getattr(request, "tenant", ""))
-        entered = 0
+        last = -1
         try:
-            for step in self._chain:
-                entered += 1
-                await step.enter(current)
+            for last, enter in self._entering:  # noqa: B007 - how far it came
+                await enter(current)
             operation = _offered(self._operations.streams, method)
             numbered = EVENT_SEQUENCE in current.extensions
             caller = _caller(current)
@@ -119,17 +124,16 @@ class Pipeline:
                         call.response_parameters.setdefault(LAST_EVENT_ID, str(event.seq))
                     yield _numbered(event) if numbered and event.seq else event
         except BaseException as error:
-            await self._leave(current, entered, error)
+            await self._leave(current, last, error)
             raise  # not reached: _leave raises what the caller is to see
-        await self._leave(current, entered, None)
+        await self._leave(current, last, None)
 
-    async def _leave(self, current: Current, entered: int, error: BaseException | None) -> None:
-        """Show the outcome to the steps that were entered, innermost first, and raise what they make of it."""
+    async def _leave(self, current: Current, last: int, error: BaseException | None) -> None:
+        """Show the outcome to the steps up to the `last` entered, innermost first, and raise what they make of it."""
         outcome = error
-        within = self._chain[:entered]
-        for step in reversed(self._leaving):
-            if step in within:
-                outcome = await step.leave(current, outcome)
+        for at, leave, minds_success in self._leaving:
+            if at <= last and (minds_success or outcome is not None):
+                outcome = await leave(current, outcome)
         if outcome is not None:
             raise outcome from (error if outcome is not error else outcome.__cause__)
 

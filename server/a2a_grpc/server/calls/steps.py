@@ -69,6 +69,8 @@ class Step:
 
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
+    minds_success: ClassVar[bool] = True
+    """False where `leave` has nothing to do when all went well, and is not asked then."""
 
     @property
     def idle(self) -> bool:
@@ -87,6 +89,7 @@ class RequestId(Step):
     """Gives the call a name that the caller and the log share."""
 
     name = "request-id"
+    minds_success = False
 
     async def enter(self, current: Current) -> None:
         current.request_id, own = request_id(current.call)
@@ -95,8 +98,7 @@ class RequestId(Step):
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         # Whoever gave no id has use for one only where something went wrong; it costs bytes on every binding.
-        if error is not None:
-            current.call.response_parameters[REQUEST_ID] = current.request_id
+        current.call.response_parameters[REQUEST_ID] = current.request_id
         return error
 
 
@@ -177,6 +179,7 @@ class Errors(Step):
 
     name = "errors"
     after = ("audit",)
+    minds_success = False
 
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if not isinstance(error, Exception) or isinstance(error, A2AError):
@@ -263,6 +266,7 @@ class Authentication(Step):
 
     name = "authentication"
     after = ("errors", "version", "tenant")
+    minds_success = False
 
     def __init__(self, gates: Gates, attempts: Attempts) -> None:
         self._gates = gates

@@ -81,19 +81,19 @@ class _Field(NamedTuple):
 class _Type(NamedTuple):
     """What has to be checked of one message type."""
 
-    required: dict[str, str]
-    """The REQUIRED fields, and what to say where one is missing."""
+    required: dict[int, tuple[str, str]]
+    """The REQUIRED fields by number: their names, and what to say where one is missing."""
     fields: dict[int, _Field]
     is_part: bool
 
 
 @cache
 def _type(descriptor: Descriptor, max_id_length: int) -> _Type:
-    required: dict[str, str] = {}
+    required: dict[int, tuple[str, str]] = {}
     fields: dict[int, _Field] = {}
     for field in descriptor.fields:
         if field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]:
-            required[field.name] = "at least one is required" if field.is_repeated else MISSING
+            required[field.number] = (field.name, "at least one is required" if field.is_repeated else MISSING)
         of = field.message_type
         free = of is not None and of.full_name in _FREE
         walked = of is not None and not of.GetOptions().map_entry and not free
@@ -108,10 +108,12 @@ def _type(descriptor: Descriptor, max_id_length: int) -> _Type:
 def _check(message: Message, path: str, max_id_length: int, max_nesting: int, found: list[Violation]) -> None:
     """Add to `found` what the schema has against `message`. Only fields that are set cost time."""
     required, fields, is_part = _type(message.DESCRIPTOR, max_id_length)
-    missing = dict(required) if required else required
+    missing = required.copy()
     for descriptor, value in message.ListFields():
-        missing.pop(descriptor.name, None)
-        field = fields.get(descriptor.number)
+        # Its name would be made anew each time that it is asked for.
+        number = descriptor.number
+        missing.pop(number, None)
+        field = fields.get(number)
         if field is None:
             continue
         name, repeated, is_message, free, enum, max_length = field
@@ -129,7 +131,7 @@ def _check(message: Message, path: str, max_id_length: int, max_nesting: int, fo
             found.extend(Violation(path + name, f"{one} is not a value of {enum.name}") for one in unknown)
         elif max_length is not None and len(value) > max_length:
             found.append(Violation(path + name, f"is longer than {max_length} characters"))
-    for name, problem in missing.items():
+    for name, problem in missing.values():
         found.append(Violation(path + name, problem))
     if is_part and message.WhichOneof("content") is None:
         found.append(Violation(f"{path}content", "a part needs one of text, raw, url or data"))

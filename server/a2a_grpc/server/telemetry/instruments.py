@@ -76,8 +76,10 @@ class Durations:
             summary = self._sums[values] = Summary(len(self.bounds))
         summary.counts[bisect_left(self.bounds, seconds)] += 1
         summary.total += seconds
-        summary.least = min(summary.least, seconds)
-        summary.most = max(summary.most, seconds)
+        if seconds < summary.least:  # noqa: PLR1730 - the function would cost as much as all the rest
+            summary.least = seconds
+        if seconds > summary.most:  # noqa: PLR1730
+            summary.most = seconds
 
     def read(self) -> "list[tuple[dict[str, str], Summary]]":
         """What was recorded, by labels; from any thread."""
