@@ -124,7 +124,7 @@ types: $(VENV)/.dev ## mypy --strict
 test: $(VENV)/.dev ## The tests, in a few minutes
 	pytest $(PARALLEL) -m "not slow and not wide"
 
-test-wide: $(VENV)/.dev ## Other stores, official clients, whole pages of the docs, the costliest inputs
+test-wide: $(VENV)/.dev ## Other stores, official clients, the command line, whole pages of the docs, the costliest inputs
 	pytest $(PARALLEL) -m "wide and not slow"
 
 test-all: $(VENV)/.dev ## All tests: with the wide and the slow ones

@@ -25,7 +25,8 @@ from tests.support.commands import Run
 from tests.support.replica import ROOT, Pair
 from tests.support.tasks import chunk, create, read, status, step
 
-pytestmark = pytest.mark.agent("tests.admin.agent:agent", A2A_ADMIN_ADDR="127.0.0.1:0")
+pytestmark = [pytest.mark.wide, pytest.mark.agent("tests.admin.agent:agent", A2A_ADMIN_ADDR="127.0.0.1:0")]
+
 
 TIME = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 

@@ -21,7 +21,11 @@ from a2a_grpc.pb import a2a_pb2
 from tests.support.replica import Pair
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.agent("--executor=tests.agents.executors:Dispatch", A2A_LEASE_TTL="1", A2A_MIXED_TIMEOUT="0.5")
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.agent("--executor=tests.agents.executors:Dispatch", A2A_LEASE_TTL="1", A2A_MIXED_TIMEOUT="0.5"),
+]
+
 
 BINDINGS = ("GRPC", "HTTP+JSON", "JSONRPC")
 

@@ -25,6 +25,8 @@ from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, schemas_in
 from tests.agents.schema_agents import BAD, GOOD, REPORT
 from tests.support.replica import Pair
 
+pytestmark = pytest.mark.wide
+
 AGENT = "tests.agents.schema_agents:agent"
 LIAR = "tests.agents.schema_agents:liar"
 WHERE = "/candidates/1/score does not keep to maximum 100"

@@ -86,7 +86,7 @@ async def test_a_call_ends_within_the_grace() -> None:
         stub: Any = A2AServiceStub(channel)
         await ended(stub.SendMessage(a2a_pb2.SendMessageRequest()))
         assert AGE.longest_call == pytest.approx(0.8)
-        assert 0.7 < time.monotonic() - begun < 2
+        assert 0.7 < time.monotonic() - begun < 5
 
 
 async def test_without_an_age_calls_last() -> None:

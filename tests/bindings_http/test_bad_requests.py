@@ -164,7 +164,7 @@ async def test_bodies_that_are_no_request(body: bytes) -> None:
         begun = time.perf_counter()
         await raw.send(http_request("POST", "/message:send", body, content_type="application/json"))
         code, _, answer = await raw.response()
-        assert time.perf_counter() - begun < 0.5
+        assert time.perf_counter() - begun < 5
         assert code == 400, answer
         assert json.loads(answer)["error"]["status"] == "INVALID_ARGUMENT"
         info(json.loads(answer))

@@ -135,7 +135,7 @@ async def test_a_caller_whose_time_is_up_hears_of_it_and_the_operation_is_left()
     began = asyncio.get_running_loop().time()
     with pytest.raises(DeadlineExceededError) as caught:
         await pipeline(operation).unary("GetTask", REQUEST, call(timeout=0.05))
-    assert asyncio.get_running_loop().time() - began < 1
+    assert asyncio.get_running_loop().time() - began < 5
     assert "GetTask" in caught.value.message
     assert left.is_set()
     task = asyncio.current_task()

@@ -29,6 +29,8 @@ from tests.process.gateway import Gateway
 from tests.support.leaks import MARKER, secret
 from tests.support.replica import Replica
 
+pytestmark = pytest.mark.wide
+
 CARD = "/.well-known/agent-card.json"
 JWKS = "/.well-known/jwks.json"
 SCOPED = "tests.card.scoped_agent:agent"

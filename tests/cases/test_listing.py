@@ -144,7 +144,7 @@ async def test_b083_a_long_answer_costs_the_store_what_it_is_long(pair: Pair, co
     assert took < 10
     begun = time.monotonic()
     assert await other.get(task.id) == done
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5
 
 
 @pytest.mark.wide

@@ -209,7 +209,7 @@ async def test_b101_who_waits_for_a_task_hears_of_its_cancellation(
     answers = await asyncio.wait_for(asyncio.gather(*blocking, *queued), 5)
     assert [state(answer.status.state) for answer in answers] == ["CANCELED"] * 4
     assert kinds(await asyncio.wait_for(streaming, 5)) == ["task SUBMITTED", "CANCELED"]
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
 
 
 # -- B033 --------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from tests.support.commands import Outcome
 from tests.support.replica import ROOT, Pair, Replica
 
 pytestmark = [
+    pytest.mark.wide,
     pytest.mark.agent("tests.client.cli_agent:agent"),
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
@@ -238,7 +239,6 @@ def test_a2acli_auth_011_an_authorization_is_waited_for_or_answered(server: Repl
         assert chat.end() == 0
 
 
-@pytest.mark.wide
 def test_a_server_that_is_killed_and_comes_back_loses_and_repeats_nothing(server: Replica) -> None:
     with terminal(server.http_url) as chat:
         chat.expect("you> ")

@@ -22,7 +22,7 @@ from tests.client.peers import Request, card, data, http_peer, operation_of, res
 from tests.support.commands import Outcome, Run, running
 from tests.support.replica import ROOT, Pair
 
-pytestmark = pytest.mark.agent("tests.client.cli_agent:agent")
+pytestmark = [pytest.mark.wide, pytest.mark.agent("tests.client.cli_agent:agent")]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tests.client.peers import (
 from tests.support.commands import Outcome, Run, running
 from tests.support.replica import ROOT, Pair
 
-pytestmark = pytest.mark.agent("tests.client.cli_agent:agent")
+pytestmark = [pytest.mark.wide, pytest.mark.agent("tests.client.cli_agent:agent")]
 
 
 @pytest.fixture

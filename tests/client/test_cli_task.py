@@ -19,7 +19,10 @@ from tests.client.peers import Request, answer_to, card, http_peer, operation_of
 from tests.support.commands import Run, running
 from tests.support.replica import ROOT, Pair
 
-pytestmark = pytest.mark.agent("tests.client.cli_agent:agent", A2A_PUSH_ALLOW="localhost", A2A_PUSH_ALLOW_HTTP="true")
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.agent("tests.client.cli_agent:agent", A2A_PUSH_ALLOW="localhost", A2A_PUSH_ALLOW_HTTP="true"),
+]
 
 
 @pytest.fixture

@@ -162,7 +162,7 @@ async def test_b107_a_stream_that_falls_silent_is_cut_and_goes_on(service: Repli
         began = time.monotonic()
         rest = asyncio.create_task(received(events))
         await wait_until(lambda: between.accepted > 2, "the client looks for another connection, twice")
-        assert 1.2 <= time.monotonic() - began < 4
+        assert time.monotonic() - began >= 1.2
         between.flow()
         seen += await asyncio.wait_for(rest, 10)
     assert ticks(seen) == numbers(3) and seen[-1].status_update.status.state == COMPLETED

@@ -18,6 +18,8 @@ from a2a_grpc.wire.artifact_schemas import schemas_in
 from tests.docs.documents import ROOT, Block, blocks
 from tests.support.replica import Replica
 
+pytestmark = pytest.mark.wide
+
 AGENTS, CLIENT = ROOT / "docs" / "AGENTS.md", ROOT / "docs" / "CLIENT.md"
 SCHEMAS, EXECUTORS, TRYING = "Artifacts with a schema", "Executors of a2a-sdk", "Trying it out"
 
@@ -65,7 +67,6 @@ def test_the_card_file_of_the_page_holds_a_schema() -> None:
     assert schemas_in(card) == {"screen": {"report": {"type": "object", "required": ["scores"]}}}
 
 
-@pytest.mark.wide
 def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
     """As its reader runs it: pytest in a folder with the agent and the test, without the set-up of this repository."""
     (tmp_path / "my_agent.py").write_text(found(AGENTS, "Writing an agent", "python")[0])
@@ -81,7 +82,6 @@ def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
     assert "1 passed" in ran.stdout
 
 
-@pytest.mark.wide
 async def test_the_executor_of_the_page_is_served_by_its_command(tmp_path: Path) -> None:
     [code], [card], [commands] = (found(AGENTS, EXECUTORS, language) for language in ("python", "yaml", "bash"))
     (tmp_path / "hello.py").write_text(code)

@@ -13,6 +13,8 @@ from a2a_grpc.client import A2AClient, Completed, Rejected, RemoteAgent, Result,
 from a2a_grpc.client.results import data_of, text_of
 from tests.support.replica import Replica
 
+pytestmark = pytest.mark.wide
+
 RANKING = [
     {"name": "Chen Wei", "score": 10, "missing": []},
     {"name": "Ana Costa", "score": 5.3, "missing": ["grpc", "redis"]},
@@ -108,7 +110,6 @@ async def until(updates: AsyncIterator[Update | Result], said: str) -> None:
     raise AssertionError(f"nobody said {said!r}")
 
 
-@pytest.mark.wide
 async def test_the_judge_is_killed_and_started_again_while_it_judges(both: Agents) -> None:
     """The recruiter waits for it; the judge begins its turn anew, and its task is the same one.
 
@@ -122,7 +123,6 @@ async def test_the_judge_is_killed_and_started_again_while_it_judges(both: Agent
     assert await both.judged() == 1
 
 
-@pytest.mark.wide
 async def test_the_recruiter_is_killed_while_the_judge_judges(both: Agents) -> None:
     """Its caller goes on, and so does itself: it sends the same message, and nothing is judged twice."""
     async with aclosing(both.caller.run_stream(ASK)) as updates:

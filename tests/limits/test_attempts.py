@@ -93,7 +93,7 @@ async def test_the_time_is_up_and_the_store_may_be_away(connect_over: Connect, o
         for _ in range(2):
             await refused(UNAUTHENTICATED, wrong.answer("GetExtendedAgentCard"))
         failure = await refused(RESOURCE_EXHAUSTED, good.answer("GetExtendedAgentCard"))
-        assert asyncio.get_running_loop().time() - began < 1
+        assert asyncio.get_running_loop().time() - began < 2, "the time of one call to the store"
         assert failure.retry_after is not None
         assert 0 < failure.retry_after <= 1
         await asyncio.sleep(failure.retry_after)

@@ -24,6 +24,8 @@ from tests.support.replica import ROOT, Replica, free_ports
 from tests.support.servers import StoreServer, fresh_store_server
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 AGENT = "tests.process.busy_agent:agent"
 SOON = 4.0
 """Seconds to the end of workers that wait for nothing."""
@@ -169,7 +171,6 @@ async def test_a_killed_worker_is_replaced_and_its_turns_run_elsewhere(served: G
     assert (await scrape(served.metrics_addr)).of("a2a_worker_replacements_total", worker=str(number)) == 1
 
 
-@pytest.mark.wide
 async def test_a_killed_worker_leaves_no_process_behind_that_has_its_ports(served: Group) -> None:
     """What an agent has forked still listens, and the kernel would give it connections."""
     async with HttpCaller(served) as caller:
@@ -194,7 +195,6 @@ async def test_a_worker_that_stands_still_is_told_of_in_time(served: Group) -> N
     await served.both()
 
 
-@pytest.mark.wide
 async def test_a_port_that_somebody_has_is_named(served: Group) -> None:
     """Also where those who have it would share it with anybody."""
     for arguments, taken in (
@@ -252,7 +252,6 @@ async def ended(one: Group, status: int = 0, within: float = SOON) -> None:
     assert "Traceback" not in one.log()
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("to", ["the supervisor", "all", "a terminal that goes away"])
 async def test_turns_that_can_end_do_so_before_the_workers_leave(to: str) -> None:
     """A platform may send the signal to each process: the one that is passed on is not the second then.
@@ -279,7 +278,6 @@ async def test_turns_that_can_end_do_so_before_the_workers_leave(to: str) -> Non
         assert one.log().count("s after the signal") == 2
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 async def test_who_leaves_the_terminal_skips_the_delay(number: signal.Signals) -> None:
     async with group(env={"A2A_DRAIN_DELAY": "12", "A2A_DRAIN_GRACE": "10"}) as one:
@@ -287,7 +285,6 @@ async def test_who_leaves_the_terminal_skips_the_delay(number: signal.Signals) -
         await ended(one)
 
 
-@pytest.mark.wide
 async def test_who_was_told_not_to_hang_up_does_not() -> None:
     one = NoHangUp()
     try:
@@ -308,7 +305,6 @@ class NoHangUp(Group):
         return self.execute(["nohup", sys.executable, "-m", "a2a_grpc.server", *self.arguments()], log)
 
 
-@pytest.mark.wide
 async def test_a_second_signal_ends_all_at_once() -> None:
     async with group(env={"A2A_DRAIN_DELAY": "12", "A2A_DRAIN_GRACE": "10"}) as one:
         one.terminate()
@@ -320,7 +316,6 @@ async def test_a_second_signal_ends_all_at_once() -> None:
         await wait_until(lambda: not living(family), "all have ended", timeout=2)
 
 
-@pytest.mark.wide
 async def test_a_worker_that_cannot_end_is_killed_when_its_time_is_over() -> None:
     """Stopped processes cannot keep their own deadline. The exit status tells."""
     async with group(env={"A2A_DRAIN_TIMEOUT": "2"}) as one:
@@ -329,7 +324,6 @@ async def test_a_worker_that_cannot_end_is_killed_when_its_time_is_over() -> Non
         await ended(one, OVERDUE, within=SOON + 2)
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("word", ["block", "regex"])
 async def test_no_worker_outlives_a_killed_supervisor(word: str) -> None:
     """They end as if they were asked to, also where an agent keeps the event loop, or the whole interpreter."""
@@ -356,7 +350,6 @@ async def silent(one: Group) -> bool:
 # -- the start ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.wide
 async def test_what_is_wrong_is_said_once(served: Group) -> None:
     said = await asyncio.to_thread(run, {**served.env, "A2A_GRPC_ADDR": "127.0.0.1"}, "--workers", "2", AGENT)
     assert (said.returncode, said.stderr.count("A2A_GRPC_ADDR")) == (2, 1)
@@ -365,7 +358,6 @@ async def test_what_is_wrong_is_said_once(served: Group) -> None:
     assert "no.such" in said.stderr and "Traceback" not in said.stderr
 
 
-@pytest.mark.wide
 async def test_workers_that_end_as_soon_as_they_start_are_given_up(tmp_path: Path, served: Group) -> None:
     """With the status of the last one, after a pause between two tries."""
     (tmp_path / "dying.py").write_text("import os\nos._exit(7)\n")

@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import VERSION, GrpcCaller
 from tests.push.config import AGENT, QUICK
 from tests.support.receiver import receiver
 from tests.support.replica import PairPool
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.wide
 
 Misbehave = Callable[[asyncio.StreamWriter, str], Awaitable[None]]
 """Answers; the text is where a redirect may lead."""

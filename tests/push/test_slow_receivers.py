@@ -4,12 +4,16 @@ import asyncio
 import time
 from collections import Counter
 
+import pytest
+
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import VERSION, GrpcCaller
 from tests.push.config import AGENT, LOCAL, config
 from tests.support.receiver import SILENT, Answer, Delivery, Receiver, receiver
 from tests.support.replica import PairPool
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.wide
 
 HANGING, HOSTS, HEALTHY, PER_HOST = 200, 30, 20, 10
 

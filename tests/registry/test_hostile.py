@@ -25,6 +25,8 @@ from tests.registry.processes import (
 from tests.support.metrics import scrape
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Registries]:

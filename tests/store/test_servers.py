@@ -53,7 +53,7 @@ async def test_a_paused_server_answers_when_the_pause_is_over(store_server: Stor
     with pytest.raises(RedisTimeoutError):
         await client.ping()
     await wait_until(lambda: answers(client), "the server answers again")
-    assert 0.3 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.3
 
 
 async def test_a_killed_server_is_gone_and_comes_back_with_its_data(store_server: StoreServer, client: Redis) -> None:

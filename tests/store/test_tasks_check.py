@@ -117,7 +117,7 @@ async def test_a_store_that_is_not_there_is_unavailable_in_time() -> None:
     began = asyncio.get_running_loop().time()
     with pytest.raises(StoreUnavailableError):
         await store.check()
-    assert 0.2 < asyncio.get_running_loop().time() - began < 1.0
+    assert 0.2 < asyncio.get_running_loop().time() - began < 5
     await store.close()
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
@@ -23,6 +22,8 @@ from tests.support.receiver import Receiver, receiver
 from tests.support.replica import ROOT, Replica, replica
 from tests.support.servers import fresh_store_server
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.wide
 
 AGENT = "tests.telemetry.traced_agent:agent"
 SERVICE = "lf.a2a.v1.A2AService"
@@ -397,10 +398,8 @@ async def test_a_collector_that_is_away_costs_no_call_and_no_stop(silent: bool) 
                     metadata = (("a2a-version", "1.0"),)
                     task = (await stub.SendMessage(says("hi", f"hi {number}"), metadata=metadata)).task
                     assert task.status.state == pb.TASK_STATE_COMPLETED
-            stopping = time.monotonic()
             lonely.terminate()
-            assert await asyncio.to_thread(lonely.wait) == 0
-            assert time.monotonic() - stopping < 2.2
+            assert await asyncio.to_thread(lonely.wait) == 0, "not ended by A2A_DRAIN_TIMEOUT"
             told = lonely.log(None)
             assert "Traceback" not in told
             assert told.count("opentelemetry") <= 3, told

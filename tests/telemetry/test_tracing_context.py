@@ -181,4 +181,4 @@ async def test_spans_that_nobody_takes_hold_nobody_up() -> None:
         assert longest < 1
         begun = time.perf_counter()
         await export.close(0.2)
-        assert time.perf_counter() - begun < 2
+        assert time.perf_counter() - begun < 5, "a fraction of what the exporter itself would wait"

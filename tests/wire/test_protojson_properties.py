@@ -18,6 +18,8 @@ from a2a_grpc.wire._descriptors import descriptor_of, is_required, map_value
 from a2a_grpc.wire.errors import A2AError
 from tests.wire.messages import TYPES, messages, unhurried
 
+pytestmark = pytest.mark.wide
+
 _ZEROS: list[Any] = ["", [], {}, 0, False, "ROLE_UNSPECIFIED", "TASK_STATE_UNSPECIFIED"]
 _FREE_FORM = ("google.protobuf.Struct", "google.protobuf.Value")
 

@@ -16,6 +16,8 @@ from google.protobuf.json_format import MessageToDict
 
 from tests.interop.python_sdk.sdk import collect, kinds, request, send, texts
 
+pytestmark = pytest.mark.wide
+
 
 async def test_send_waits_for_the_outcome(blocking: Client) -> None:
     task = await send(blocking, request("hello", prefix="tck-artifact-text"))
