@@ -11,8 +11,10 @@ from google.protobuf.message import Message
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
+from a2a_grpc.server.bindings.grpc import registrar
 from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.core.events import Event
+from a2a_grpc.wire.errors import A2AError
 from tests.bindings_grpc.scripted import Scripted, calling, chunk, serving
 from tests.support.waiting import wait_until
 
@@ -72,6 +74,41 @@ async def begins(watched: Watched, number: int) -> None:
 def left_behind() -> int:
     gc.collect()
     return sum(type(each).__name__ == "SendStatusFromServerOperation" for each in gc.get_objects())
+
+
+async def test_a_peer_that_is_gone_is_sent_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what it cannot send the library keeps a few hundred bytes for ever."""
+    sent: list[A2AError] = []
+
+    async def abort(context: object, error: A2AError) -> None:
+        sent.append(error)
+
+    monkeypatch.setattr(registrar, "_abort", abort)
+    started, over = asyncio.Event(), asyncio.Event()
+
+    async def unary(method: str, request: Message, call: Call) -> Message:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+        raise AssertionError
+
+    waiting, writing = Watched(), Watched(size=1_000_000, endless=True)
+    for watched in (waiting, writing):
+        async with calling(Scripted(stream=watched.stream)) as stub:
+            rpc = stub.SubscribeToTask(SUBSCRIBE)
+            await rpc.read()
+            if watched is writing:
+                await stalls(watched)
+            rpc.cancel()
+            await closes(watched)
+    async with calling(Scripted(unary=unary)) as stub, asyncio.timeout(5):
+        call = stub.GetTask(a2a_pb2.GetTaskRequest())
+        await started.wait()
+        call.cancel()
+        await over.wait()
+    assert sent == []
 
 
 async def test_a_stream_past_its_deadline_is_closed() -> None:

@@ -138,18 +138,29 @@ async def test_a_cancellation_from_inside_is_answered() -> None:
 async def test_somebody_who_cancels_the_task_of_a_call_does_not_hang_its_caller() -> None:
     tasks: list[asyncio.Task[Any]] = []
 
-    async def unary(method: str, request: Message, call: Call) -> Message:
+    def note_task() -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.append(task)
+
+    async def unary(method: str, request: Message, call: Call) -> Message:
+        note_task()
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with calling(Scripted(unary=unary)) as stub:
-        rpc = asyncio.create_task(failure(stub.GetTask(GET)))
-        await wait_until(lambda: tasks, "the call arrives")
-        tasks[0].cancel()
-        assert (await rpc).code() is grpc.StatusCode.INTERNAL
+    async def stream(method: str, request: Message, call: Call) -> AsyncIterator[Event]:
+        yield Event(1, chunk("x"))
+        note_task()
+        await asyncio.Event().wait()
+
+    async with calling(Scripted(unary=unary, stream=stream)) as stub:
+        for streams in (False, True):
+            tasks.clear()
+            rpc = read_all(stub.SubscribeToTask(SUBSCRIBE), []) if streams else stub.GetTask(GET)
+            failing = asyncio.create_task(failure(rpc))
+            await wait_until(lambda: tasks, "the call arrives")
+            tasks[0].cancel()
+            assert (await failing).code() is grpc.StatusCode.INTERNAL
 
 
 async def test_long_input_in_an_error_does_not_overflow_the_trailers() -> None:

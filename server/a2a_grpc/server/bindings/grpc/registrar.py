@@ -157,13 +157,17 @@ class Registrar:
                     await self._released.wait()
             except grpc.aio.BaseError:  # aborted by the method itself, or the peer is gone
                 raise
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # see _public
+            except (Exception, asyncio.CancelledError) as error:  # see _public
                 if not isinstance(error, asyncio.CancelledError):
                     failure = _public(error, name)
                 elif task in self._overdue:
                     failure = _overdue()
+                elif service in self._ending:
+                    failure = _unanswered()
+                elif _left(task):
+                    raise
                 else:
-                    failure = _unanswered() if service in self._ending else _public(error, name)
+                    failure = _public(error, name)
             else:
                 return response
             finally:
@@ -189,13 +193,11 @@ class Registrar:
             task = cast("asyncio.Task[Any]", asyncio.current_task())
             running.add(task)
             timer = None if longest is None else self._end_after(longest, task)
-            opened = False
             try:
                 responses = behaviour(request, context)
                 try:
                     async for response in responses:
                         await context.write(response)
-                        opened = True
                 finally:
                     await responses.aclose()
             except grpc.aio.BaseError:
@@ -207,9 +209,7 @@ class Registrar:
                     failure = _moving()
                 elif service in self._draining:
                     failure = _leaving()
-                elif task.cancelling() and not opened:
-                    # The peer is gone, and its initial metadata may be on their way. A status would send them again:
-                    # the library refuses that, and never lets go of what it was to send.
+                elif _left(task):
                     raise
                 else:
                     failure = _public(error, name)
@@ -282,14 +282,20 @@ def _public(error: BaseException, name: str) -> A2AError:
     if isinstance(error, A2AError):
         return error
     if isinstance(error, asyncio.CancelledError):
-        # Mostly the peer has cancelled the call, and what is sent reaches nobody. It is sent all the same: from here
-        # other reasons to cancel this task cannot be told apart with certainty, and in those somebody waits.
-        task = asyncio.current_task()
-        if task is None or not task.cancelling():
-            _log.error("%s was ended by a cancellation from inside", name, exc_info=error)
+        _log.error("%s was ended by a cancellation, and its caller still waits", name, exc_info=error)
     else:
         _log.error("%s failed", name, exc_info=error)
     return InternalError(_FAILED)
+
+
+def _left(task: asyncio.Task[Any]) -> bool:
+    """Whether the library has cancelled the task of a call because its peer is gone.
+
+    A status would reach nobody then, and the library never lets go of what it was to send and cannot. Whoever else
+    cancels the task leaves a caller behind who has to be told. The library does not say which it was. But it awaits the
+    task of a call, besides having a callback of its own, only once it has heard from the peer that it is gone.
+    """
+    return bool(task.cancelling()) and len(getattr(task, "_callbacks", None) or ()) > 1
 
 
 def _leaving() -> A2AError:
