@@ -1,5 +1,6 @@
 """13.1: a task of somebody else and one that never was look the same, in what is said and in how long it takes."""
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -92,12 +93,14 @@ async def test_a_large_task_of_somebody_else_takes_no_longer_than_none(
             assert error.is_of(TASK_NOT_FOUND)
         return time.perf_counter() - begun
 
-    theirs, nobodys = [], []
-    for _ in range(100):
-        theirs.append(await took(bob, task.id))
-        nobodys.append(await took(bob, unknown(task.id)))
     own = min([await took(alice, task.id) for _ in range(5)])
-    # What else the machine does makes some calls slow, and none fast.
-    there, nowhere = min(theirs), min(nobodys)
-    assert abs(there - nowhere) < max(0.001, 0.5 * nowhere), (there, nowhere)
+    # What else the machine does makes some calls slow, and none fast: the fastest of many come close, unless one of the
+    # two has more to do.
+    there = nowhere = math.inf
+    for count in range(2000):
+        there, nowhere = min(there, await took(bob, task.id)), min(nowhere, await took(bob, unknown(task.id)))
+        if count >= 100 and abs(there - nowhere) < max(0.001, 0.5 * nowhere):
+            break
+    else:
+        pytest.fail(f"theirs took {there:.4f} s, none {nowhere:.4f} s")
     assert there < own / 2, (there, own)

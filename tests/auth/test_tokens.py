@@ -364,7 +364,7 @@ async def test_the_loop_goes_on_while_keys_are_fetched(issuer: Issuer) -> None:
         longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
     issuer.delay.set()
     await task
-    assert longest < 0.1
+    assert longest < 1, "seconds; the issuer answers only after all of this"
 
 
 async def test_discovery_says_where_the_keys_are(issuer: Issuer) -> None:
