@@ -2,7 +2,9 @@
 
 Callers do by turns what callers do: send and wait, stream, read, list, answer a question, cancel, and go away in the
 middle of a stream. Tasks are kept for a short time only, so that the store forgets as fast as it learns. After the
-first quarter, in which that time has passed and caches have filled, memory should grow no more.
+first quarter, in which that time has passed and caches have filled, memory should grow no more. The callers call as
+often as they get answers, and the store holds what was called for in the time that tasks are kept: its memory is judged
+by the calls of that time.
 """
 
 import argparse
@@ -52,12 +54,32 @@ class Soak:
     calls: dict[str, int]
     """By what was done."""
     failed: int
+    kept: float
+    """Seconds that a task is kept after its end."""
     samples: list[Sample] = field(default_factory=list)
 
-    def quarter(self, number: int, of: Callable[[Sample], int]) -> float:
-        """The median in one quarter of the run, 0 to 3."""
+    def service(self, quarter: int) -> float:
+        """Bytes of the service, the median in one quarter of the run, 0 to 3."""
+        return median(sample.service for sample in self._of(quarter))
+
+    def store(self, quarter: int) -> float:
+        """Bytes of the store, as above."""
+        return median(sample.store for sample in self._of(quarter))
+
+    def store_per_call(self, quarter: int) -> float:
+        """Bytes of the store for each call of the last `kept` seconds, as above; of those that have so many behind."""
+        return median(
+            now.store / (now.calls - then.calls)
+            for now in self._of(quarter)
+            if (then := self._before(now.second - self.kept)) is not None
+        )
+
+    def _of(self, quarter: int) -> list[Sample]:
         size = len(self.samples) // 4
-        return median(of(sample) for sample in self.samples[number * size : (number + 1) * size])
+        return self.samples[quarter * size : (quarter + 1) * size]
+
+    def _before(self, second: float) -> Sample | None:
+        return next((sample for sample in reversed(self.samples) if sample.second <= second), None)
 
 
 class Callers:
@@ -130,12 +152,12 @@ class Callers:
 def soak(minutes: float) -> Soak:
     """One run."""
     # The store has forgotten the tasks of the first calls when the first quarter is over.
-    kept = f"{max(1.0, min(60.0, minutes * 6)):g}"
-    with store() as url, service(url, A2A_TASK_TTL=kept) as server, Redis.from_url(url) as client:
-        return asyncio.run(_run(server, client, minutes))
+    kept = max(1.0, min(60.0, minutes * 6))
+    with store() as url, service(url, A2A_TASK_TTL=f"{kept:g}") as server, Redis.from_url(url) as client:
+        return asyncio.run(_run(server, client, minutes, kept))
 
 
-async def _run(server: Server, client: Redis, minutes: float) -> Soak:
+async def _run(server: Server, client: Redis, minutes: float, kept: float) -> Soak:
     samples = []
     async with (
         grpc.aio.insecure_channel(server.grpc) as channel,
@@ -149,7 +171,7 @@ async def _run(server: Server, client: Redis, minutes: float) -> Soak:
             used = client.info("memory")["used_memory"]
             samples.append(Sample(time.monotonic() - begun, server.memory, used, callers.done.total()))
         await asyncio.gather(*calling)
-    return Soak(minutes, dict(callers.done), callers.failed, samples)
+    return Soak(minutes, dict(callers.done), callers.failed, kept, samples)
 
 
 def measure(effort: Effort) -> Soak:
@@ -160,31 +182,31 @@ def measure(effort: Effort) -> Soak:
 def tables(result: Soak) -> str:
     """Memory by quarters."""
     did = ", ".join(f"{count:,} × {name}" for name, count in sorted(result.calls.items(), key=lambda one: -one[1]))
+    quarters = range(4)
     return (f"{result.minutes:g} minutes, {_CALLERS} callers: {did}; {result.failed} failed.\n\n") + table(
-        ("median of a quarter, MiB", "first", "second", "third", "last"),
+        ("median of a quarter", "first", "second", "third", "last"),
         [
-            (name, *(result.quarter(number, of) / 2**20 for number in range(4)))
-            for name, of in (("the service", _service), ("the store", _store))
+            ("the service, MiB", *(result.service(number) / 2**20 for number in quarters)),
+            ("the store, MiB", *(result.store(number) / 2**20 for number in quarters)),
+            (
+                f"the store, bytes for each call of the last {result.kept:g} s",
+                *(result.store_per_call(number) for number in quarters),
+            ),
         ],
     )
-
-
-def _service(sample: Sample) -> int:
-    return sample.service
-
-
-def _store(sample: Sample) -> int:
-    return sample.store
 
 
 def budgets(result: Soak) -> list[Budget]:
     """By how much the last quarter exceeds the second."""
     return [
         Budget(
-            f"a soak of {result.minutes:g} minutes: growth of {name}'s memory, second to last quarter",
-            "–", 100 * growth([result.quarter(1, of), result.quarter(3, of)]), 5, at_most=True, unit=" %",
+            f"a soak of {result.minutes:g} minutes: growth of {what}, second to last quarter",
+            "–", 100 * growth([of(1), of(3)]), 5, at_most=True, unit=" %",
         )
-        for name, of in (("the service", _service), ("the store", _store))
+        for what, of in (
+            ("the service's memory", result.service),
+            ("the store's memory for each call of the time that tasks are kept", result.store_per_call),
+        )
     ]  # fmt: skip
 
 
