@@ -67,19 +67,20 @@ class Soak:
         return median(sample.store for sample in self._of(quarter))
 
     def store_per_call(self, quarter: int) -> float:
-        """Bytes of the store for each call of the last `kept` seconds, as above; of those that have so many behind."""
+        """Bytes of the store for each call of the last `kept` seconds, as above, at the pace since then."""
         return median(
-            now.store / (now.calls - then.calls)
+            now.store * (now.second - then.second) / self.kept / max(1, now.calls - then.calls)
             for now in self._of(quarter)
-            if (then := self._before(now.second - self.kept)) is not None
+            if (then := self._about(now.second - self.kept)).second < now.second
         )
 
     def _of(self, quarter: int) -> list[Sample]:
         size = len(self.samples) // 4
         return self.samples[quarter * size : (quarter + 1) * size]
 
-    def _before(self, second: float) -> Sample | None:
-        return next((sample for sample in reversed(self.samples) if sample.second <= second), None)
+    def _about(self, second: float) -> Sample:
+        """The last sample before that time, or the first of all."""
+        return next((sample for sample in reversed(self.samples) if sample.second <= second), self.samples[0])
 
 
 class Callers:

@@ -41,6 +41,17 @@ class Blind(steps.Step):
     name = "blind"
 
 
+class Silent(steps.Step):
+    """A step that has nothing to do on the way in."""
+
+    name = "silent"
+    seen: list[str]
+
+    async def leave(self, _: Current, error: BaseException | None) -> BaseException | None:
+        self.seen.append("silent out")
+        return error
+
+
 class Made:
     """A pipeline of records, and what they noted."""
 
@@ -48,7 +59,7 @@ class Made:
         self.seen: list[str] = []
         kinds = [type(name, (Record,), {"name": name, "seen": self.seen}) for name in ("a", "b", "c")]
         self.a, self.b, self.c = (kind() for kind in kinds)
-        self.chain = (self.a, Blind(), self.b, self.c)
+        self.chain: tuple[steps.Step, ...] = (self.a, Blind(), self.b, self.c)
         monkeypatch.setattr(pipeline, "CHAIN", tuple(type(step) for step in self.chain))
 
     def around(self, **given: Any) -> Pipeline:
@@ -67,6 +78,17 @@ async def test_a_call_goes_in_from_outside_and_out_from_inside(made: Made) -> No
 
     assert await made.around(unary=operation).unary("GetTask", REQUEST, call()) is TASK
     assert made.seen == ["a in", "b in", "c in", "operation task", "c out well", "b out well", "a out well"]
+
+
+async def test_the_last_step_is_asked_on_the_way_out_though_it_has_no_way_in(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Silent()
+    silent.seen = made.seen
+    made.chain = (*made.chain, silent)
+    monkeypatch.setattr(pipeline, "CHAIN", tuple(type(step) for step in made.chain))
+    await made.around(unary=answering(TASK)).unary("GetTask", REQUEST, call())
+    assert made.seen[3:] == ["silent out", "c out well", "b out well", "a out well"]
 
 
 async def test_an_error_is_shown_to_every_step_and_comes_out_as_it_is(made: Made) -> None:

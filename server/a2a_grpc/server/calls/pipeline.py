@@ -98,6 +98,7 @@ class Pipeline:
         try:
             for last, enter in self._entering:  # noqa: B007 - how far it came
                 await enter(current)
+            last = len(self._chain)
             operation = _offered(self._operations.unary, method)
             response = current.answer = await operation(request, _caller(current))
         except BaseException as error:
@@ -113,6 +114,7 @@ class Pipeline:
         try:
             for last, enter in self._entering:  # noqa: B007 - how far it came
                 await enter(current)
+            last = len(self._chain)
             operation = _offered(self._operations.streams, method)
             numbered = EVENT_SEQUENCE in current.extensions
             caller = _caller(current)
@@ -129,7 +131,7 @@ class Pipeline:
         await self._leave(current, last, None)
 
     async def _leave(self, current: Current, last: int, error: BaseException | None) -> None:
-        """Show the outcome to the steps up to the `last` entered, innermost first, and raise what they make of it."""
+        """Show the outcome to the steps up to the place `last`, innermost first, and raise what they make of it."""
         outcome = error
         for at, leave, minds_success in self._leaving:
             if at <= last and (minds_success or outcome is not None):

@@ -157,7 +157,7 @@ class Registrar:
                     await self._released.wait()
             except grpc.aio.BaseError:  # aborted by the method itself, or the peer is gone
                 raise
-            except (Exception, asyncio.CancelledError) as error:  # see _public
+            except (Exception, asyncio.CancelledError) as error:  # see _left
                 if not isinstance(error, asyncio.CancelledError):
                     failure = _public(error, name)
                 elif task in self._overdue:
@@ -202,7 +202,7 @@ class Registrar:
                     await responses.aclose()
             except grpc.aio.BaseError:
                 raise
-            except (Exception, asyncio.CancelledError) as error:  # see _public
+            except (Exception, asyncio.CancelledError) as error:  # see _left
                 if not isinstance(error, asyncio.CancelledError):
                     failure = _public(error, name)
                 elif task in self._overdue:
