@@ -14,6 +14,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.support.processes import runs
 from tests.support.replica import ROOT, Pair, Replica, replica
 from tests.support.waiting import wait_until
 
@@ -87,7 +88,7 @@ async def test_sigterm_ends_the_process_cleanly_and_its_store_with_it(http: http
         assert any("valkey-server" in child.name() or "redis-server" in child.name() for child in children)
         server.terminate()
         assert await asyncio.to_thread(server.wait) == 0
-        assert [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+        assert [child for child in children if runs(child)] == []
         await asyncio.to_thread(server.start)
         assert (await get(http, server, task["id"]))["id"] == task["id"]
 

@@ -12,6 +12,7 @@ import pytest
 from a2a_grpc.pb import a2a_pb2 as pb
 from tests.conformance.callers import BINDINGS, CALLERS, Caller, CallError, HttpCaller, kinds, say, state, texts
 from tests.conformance.expected import UNAVAILABLE
+from tests.support.processes import runs
 from tests.support.replica import Replica, replica
 from tests.support.waiting import wait_until
 
@@ -53,7 +54,7 @@ def children(server: Replica) -> list[psutil.Process]:
 
 def living(processes: list[psutil.Process]) -> Iterator[psutil.Process]:
     for process in processes:
-        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        if runs(process):
             yield process
 
 

@@ -20,6 +20,7 @@ from a2a_grpc.server.ports import reserve
 from a2a_grpc.server.settings.values import Address
 from tests.conformance.callers import BINDINGS, CALLERS, Caller, GrpcCaller, HttpCaller, state, texts
 from tests.support.metrics import Reading, scrape
+from tests.support.processes import runs
 from tests.support.replica import ROOT, Replica, free_ports
 from tests.support.servers import StoreServer, fresh_store_server
 from tests.support.waiting import wait_until
@@ -71,7 +72,7 @@ class Group(Replica):
 
 
 def living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [one for one in processes if runs(one)]
 
 
 @contextlib.asynccontextmanager

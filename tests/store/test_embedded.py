@@ -24,6 +24,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from a2a_grpc.server.store import embedded, embedded_binary
 from a2a_grpc.server.store.embedded import EmbeddedStore, EmbeddedStoreError
 from a2a_grpc.server.store.embedded_guard import guard_command, server_command
+from tests.support.processes import runs
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def run_dir_of(url: str) -> Path:
 
 
 def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return not runs(process)
 
 
 class App:
