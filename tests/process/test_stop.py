@@ -144,26 +144,26 @@ async def test_a_deaf_agent_does_not_hold_up_the_end(server: Replica, caller: Ht
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("text", ["deaf", "block"])
-async def test_a_second_signal_ends_the_process_at_once(
-    text: str, number: signal.Signals, server: Replica, caller: HttpCaller
-) -> None:
+async def test_a_second_signal_ends_the_process_at_once(text: str, number: signal.Signals) -> None:
     """Also while an agent keeps the event loop to itself. The store does not need its application to end."""
-    task = await caller.task(text, return_immediately=True)
-    if text == "deaf":
-        await working(caller, task.id)
-    store = children(server)
-    server.send(number)
-    if text == "deaf":
-        await wait_until(lambda: "stopping" in server.log(), "the first signal has come")
+    # The deaf one would be left to itself after the grace, and the process end as if there had been one signal.
+    async with replica(agent=AGENT, env={"A2A_CANCEL_GRACE": "5"}) as server, HttpCaller(server) as caller:
+        task = await caller.task(text, return_immediately=True)
+        if text == "deaf":
+            await working(caller, task.id)
+        store = children(server)
+        server.send(number)
+        if text == "deaf":
+            await wait_until(lambda: "stopping" in server.log(), "the first signal has come")
 
-    def ended() -> bool:
-        if server.alive:
-            server.send(number)
-        return not server.alive
+        def ended() -> bool:
+            if server.alive:
+                server.send(number)
+            return not server.alive
 
-    await wait_until(ended, "the process has ended")
-    assert server.wait() == -number
-    await wait_until(lambda: not list(living(store)), "the store has ended")
+        await wait_until(ended, "the process has ended")
+        assert server.wait() == -number
+        await wait_until(lambda: not list(living(store)), "the store has ended")
 
 
 # -- without one -------------------------------------------------------------------------------------------------------
