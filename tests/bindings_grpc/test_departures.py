@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from a2a_grpc.server.bindings.grpc import registrar
-from a2a_grpc.server.calls.call import Call
 from a2a_grpc.server.core.events import Event
 from a2a_grpc.wire.errors import A2AError
 from tests.bindings_grpc.scripted import Scripted, calling, chunk, serving
@@ -39,6 +38,21 @@ class Watched:
                     await asyncio.Event().wait()
         finally:
             self.closed.set()
+
+
+class Hanging:
+    """A unary call that goes on until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.started, self.over = asyncio.Event(), asyncio.Event()
+
+    async def unary(self, *_: object) -> Message:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.over.set()
+        raise AssertionError
 
 
 async def closes(watched: Watched) -> None:
@@ -84,16 +98,7 @@ async def test_a_peer_that_is_gone_is_sent_nothing_more(monkeypatch: pytest.Monk
         sent.append(error)
 
     monkeypatch.setattr(registrar, "_abort", abort)
-    started, over = asyncio.Event(), asyncio.Event()
-
-    async def unary(method: str, request: Message, call: Call) -> Message:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            over.set()
-        raise AssertionError
-
+    hanging = Hanging()
     waiting, writing = Watched(), Watched(size=1_000_000, endless=True)
     for watched in (waiting, writing):
         async with calling(Scripted(stream=watched.stream)) as stub:
@@ -103,11 +108,11 @@ async def test_a_peer_that_is_gone_is_sent_nothing_more(monkeypatch: pytest.Monk
                 await stalls(watched)
             rpc.cancel()
             await closes(watched)
-    async with calling(Scripted(unary=unary)) as stub, asyncio.timeout(5):
+    async with calling(Scripted(unary=hanging.unary)) as stub, asyncio.timeout(5):
         call = stub.GetTask(a2a_pb2.GetTaskRequest())
-        await started.wait()
+        await hanging.started.wait()
         call.cancel()
-        await over.wait()
+        await hanging.over.wait()
     assert sent == []
 
 
@@ -175,19 +180,10 @@ async def test_an_iterator_that_is_no_generator_will_do() -> None:
 
 
 async def test_a_cancelled_unary_call_cancels_its_handler() -> None:
-    started, cancelled = asyncio.Event(), asyncio.Event()
-
-    async def unary(method: str, request: Message, call: Call) -> Message:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-        raise AssertionError
-
-    async with calling(Scripted(unary=unary)) as stub:
+    hanging = Hanging()
+    async with calling(Scripted(unary=hanging.unary)) as stub:
         rpc = stub.GetTask(a2a_pb2.GetTaskRequest())
         async with asyncio.timeout(2):
-            await started.wait()
+            await hanging.started.wait()
             rpc.cancel()
-            await cancelled.wait()
+            await hanging.over.wait()
