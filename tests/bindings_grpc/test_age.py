@@ -63,13 +63,12 @@ async def test_no_call_outlasts_its_connection() -> None:
 
         begun = time.monotonic()
         readers, callers = [], []
-        while time.monotonic() < begun + 2.5:
+        while time.monotonic() < begun + 2.5 or len(readers) < 6:
             readers.append(asyncio.create_task(ended(read())))
             callers.append(asyncio.create_task(ended(stub.SendMessage(a2a_pb2.SendMessageRequest()))))
             for _ in range(10):
                 await stub.GetTask(GET, timeout=2)
                 await asyncio.sleep(0.01)
-        assert len(readers) > 5
         for reader in readers:
             sentence, retry_after = await reader
             assert sentence.endswith("subscribe to the task again over a new one.")

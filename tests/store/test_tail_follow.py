@@ -34,8 +34,8 @@ async def log_of(store: TaskStore, task_id: str) -> list[Event]:
 async def test_followers_that_begin_at_any_time_see_all_that_another_process_writes(
     one_store_server: StoreServer,
 ) -> None:
-    """Two thousand events by a second process; some twenty followers here join while it writes."""
-    chance, count = random.Random(1), 2000
+    """Two thousand events by a second process; twenty followers here join while it writes, the next after the last."""
+    chance, count, joining = random.Random(1), 2000, 20
     async with open_place(one_store_server.url, "r1") as one, open_place(one_store_server.url, "r2") as two:
         stored = await create(one.store)
         writer = await asyncio.create_subprocess_exec(
@@ -47,17 +47,22 @@ async def test_followers_that_begin_at_any_time_see_all_that_another_process_wri
             "1",
             str(count),
             cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE,
         )
+        assert writer.stdin is not None
         followers = []
-        for at in range(20):
+        for at in range(joining):
+            writer.stdin.write(b"%d\n" % (count // joining * (at + 1)))
+            await wait_until(
+                partial(written, one_store_server, stored, count // joining * at), "the writer gets on", 20
+            )
             place = chance.choice([one, two])
-            await wait_until(partial(written, one_store_server, stored, at * 60), "the writer gets on", 20)
             followers.append(asyncio.create_task(place.collect(stored.task_id, count + 2)))
+            await wait_until(lambda: one.begun + two.begun == len(followers), "it has joined")
         seen = await asyncio.gather(*followers)
         assert await writer.wait() == 0
         whole = await log_of(one.store, stored.task_id)
         assert [event.seq for event in whole] == list(range(1, count + 3))
-        assert sum(0 < len(events) < count for events in seen) >= 5, "too few began in the middle"
         for events in seen:
             assert events == whole[len(whole) - len(events) :]
         assert channels(one_store_server) == {one.store.all_keys()[0].wake("r1"), one.store.all_keys()[0].wake("r2")}

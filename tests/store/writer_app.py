@@ -1,5 +1,7 @@
 """Another process: writes so many chunks to a task of the store at URL, in batches, and then its end.
 
+Each line that it reads says how many chunks there may be before it reads the next one.
+
 Usage: python -m tests.store.writer_app URL TASK_ID EPOCH COUNT
 """
 
@@ -16,8 +18,10 @@ async def write(url: str, task_id: str, epoch: int, count: int) -> None:
     async with open_store(url, "writer") as store:
         stored = await read(store, task_id)
         assert stored.epoch == epoch
-        written = operation = 0
+        written = operation = allowed = 0
         while written < count:
+            while written >= allowed:
+                allowed = int(sys.stdin.readline())
             size = min(chance.choice([1, 1, 2, 5, 40]), count - written)
             entries = [chunk(stored, f"{written + at}") for at in range(size)]
             for entry in entries:
