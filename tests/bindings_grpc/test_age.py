@@ -62,7 +62,8 @@ async def test_no_call_outlasts_its_connection() -> None:
                 pass
 
         begun = time.monotonic()
-        readers, callers = [], []
+        readers: list[asyncio.Task[tuple[str, float]]] = []
+        callers: list[asyncio.Task[tuple[str, float]]] = []
         while time.monotonic() < begun + 2.5 or len(readers) < 6:
             readers.append(asyncio.create_task(ended(read())))
             callers.append(asyncio.create_task(ended(stub.SendMessage(a2a_pb2.SendMessageRequest()))))
