@@ -61,8 +61,10 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def replicas(collector: Collector) -> Iterator[tuple[Replica, Replica]]:
+def replicas(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Replica, Replica]]:
     """Of the first a single turn takes all places."""
+    agents = tmp_path_factory.mktemp("agents") / "agents.yaml"
+    agents.write_text(json.dumps({"agents": {"": AGENT, "acme": AGENT}}))
     env = {
         **QUICK,
         "A2A_LEASE_TTL": "1",
@@ -73,8 +75,8 @@ def replicas(collector: Collector) -> Iterator[tuple[Replica, Replica]]:
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
     }
     with fresh_store_server() as store:
-        full = Replica(agent=AGENT, redis_url=store.url, env={**env, "A2A_MAX_TURNS": "1"})
-        free = Replica(agent=AGENT, redis_url=store.url, env=env)
+        full = Replica(agent=str(agents), redis_url=store.url, env={**env, "A2A_MAX_TURNS": "1"})
+        free = Replica(agent=str(agents), redis_url=store.url, env=env)
         try:
             for one in (full, free):
                 one.start(wait=False)
@@ -160,6 +162,13 @@ async def test_one_trace_from_the_caller_to_a_second_attempt_and_a_webhook(
     assert created.attributes == {"db.system.name": "redis", "db.operation.name": "create"}
     published = one(spans, "a2a.turn publish")
     assert (published.kind, published.parent_id) == ("PRODUCER", call.span_id)
+    assert published.attributes == {
+        "messaging.system": "redis",
+        "messaging.operation.name": "publish",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "ready",
+        "a2a.task.id": task.id,
+    }
 
     turn = one(spans, TURN)  # the first one never ended
     assert (turn.kind, turn.parent_id, turn.state) == ("CONSUMER", call.span_id, "vendor=opaque")
@@ -281,6 +290,40 @@ async def test_each_turn_of_a_task_is_in_the_trace_of_its_own_message(collector:
         spans = await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN)
         assert one(spans, TURN).parent_id == one(spans, f"{SERVICE}/SendMessage").span_id
         assert one(spans, TURN).attributes["a2a.task.id"] == task.id
+
+
+@pytest.mark.parametrize("skill", ["still", "mixed"])
+async def test_what_the_store_is_asked_is_part_of_who_asks(collector: Collector, stubs: list[Any], skill: str) -> None:
+    """The last thing as well, the end of the turn: here it is all that the turn writes."""
+    sent, got = begin(52 + (skill == "mixed")), begin(82 + (skill == "mixed"))
+    task = (await stubs[1].SendMessage(says(skill, skill), metadata=sent.metadata)).task
+    assert task.status.state == pb.TASK_STATE_COMPLETED
+    await stubs[1].GetTask(pb.GetTaskRequest(id=task.id), metadata=got.metadata)
+    spans = await collector.until(sent.trace_id, f"{SERVICE}/SendMessage", TURN, "create", "append")
+    call, turn, ended = (one(spans, name) for name in (f"{SERVICE}/SendMessage", TURN, "append"))
+    assert (one(spans, "create").parent_id, turn.parent_id) == (call.span_id, call.span_id)
+    assert (ended.kind, ended.parent_id) == ("CLIENT", turn.span_id)
+    assert ended.attributes == {"db.system.name": "redis", "db.operation.name": "append"}
+    assert turn.begun_ns <= ended.begun_ns <= ended.ended_ns <= turn.ended_ns
+    spans = await collector.until(got.trace_id, f"{SERVICE}/GetTask", "read")
+    assert one(spans, "read").parent_id == one(spans, f"{SERVICE}/GetTask").span_id
+
+
+async def test_a_turn_that_is_answered_with_a_message_is_in_the_trace(collector: Collector, stubs: list[Any]) -> None:
+    began = begin(54)
+    answer = await stubs[1].SendMessage(says("mixed reply", "is replied"), metadata=began.metadata)
+    assert answer.HasField("message")
+    turn = one(await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN), TURN)
+    assert (turn.failed, "error.type" in turn.attributes) == (False, False)
+
+
+async def test_the_tenant_is_told(collector: Collector, stubs: list[Any]) -> None:
+    began = begin(59)
+    request = says("still", "of acme")
+    request.tenant = "acme"
+    await stubs[1].SendMessage(request, metadata=began.metadata)
+    spans = await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN)
+    assert {span.attributes.get("a2a.tenant") for span in spans if span.kind != "CLIENT"} == {"acme"}
 
 
 async def test_the_span_of_a_stream_is_as_long_as_the_stream(collector: Collector, stubs: list[Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-from a2a_grpc.server.agents import Agent, Fail, Retry, Turn
+from a2a_grpc.server.agents import Agent, Answers, Fail, Retry, Turn
 
 agent = Agent(name="Traced", description="Does what the message says.", version="1.0")
 
@@ -34,3 +34,14 @@ async def work(turn: Turn) -> None:
         raise Fail("It is the caller's secret why.")
     if turn.text == "ask":
         await turn.require_input("More?")
+
+
+@agent.skill(id="still", name="Still", description="Ends without a word.", tags=["test"])
+async def still(turn: Turn) -> None:
+    """Nothing."""
+
+
+@agent.skill(id="mixed", name="Mixed", description="`reply`, or ends without.", tags=["test"], answers=Answers.MIXED)
+async def mixed(turn: Turn) -> None:
+    if turn.text == "mixed reply":
+        await turn.reply("hi")

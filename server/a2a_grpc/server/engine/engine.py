@@ -302,15 +302,23 @@ class Engine:
                 raise UnavailableError("The server is shutting down; send the message again.", retry_after=_RETRY_AFTER)
             if message_only:
                 return _no_message(trial, body)
-            return await self._become_task(intake, entry, turn, trial, body)
+            return await self._become_task(intake, entry, turn, trial, body, place)
         finally:
             self._unreserve(entry.task.id, True)
             decided.cancel()
             if not trial.answered:
                 body.cancel()
+            if not trial.adopted:
+                body.add_done_callback(partial(_ended, place))
 
     async def _become_task(
-        self, intake: Intake, entry: a2a_pb2.StreamResponse, turn: Turn, trial: Trial, body: asyncio.Task[End]
+        self,
+        intake: Intake,
+        entry: a2a_pb2.StreamResponse,
+        turn: Turn,
+        trial: Trial,
+        body: asyncio.Task[End],
+        place: Place,
     ) -> Accepted:
         trial.close()
         limit = self._limits.attempts(intake.skill)
@@ -332,7 +340,7 @@ class Engine:
         if placed.outcome is Outcome.CREATED:
             run = self._run(self._claimed(entry, intake.scope, placed, limit))
             trial.become(run)
-            run.adopt(intake.skill, turn, body)
+            run.adopt(intake.skill, turn, body, place)
             accepted.writer = run.writer
         return accepted
 
@@ -675,3 +683,9 @@ def _no_message(trial: Trial, body: asyncio.Task[End]) -> a2a_pb2.Message:
         if end.state == states.FAILED:
             raise InternalError(end.words or "The agent failed.")
     raise InvalidAgentResponseError("The agent answers with messages only and gave none.")
+
+
+def _ended(place: Place, body: asyncio.Task[End]) -> None:
+    """The function of a turn that has become no task is over: so is the turn."""
+    if not body.cancelled():
+        place.end(states.label(body.result().state))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import ArtifactMismatchError, Fail, Reject, Retry, Skill, Turn, TurnOverError
 from a2a_grpc.server.core import states
-from a2a_grpc.server.engine import tracing
 from a2a_grpc.server.engine.tracing import Place
 from a2a_grpc.server.telemetry.tracing import TRACES
 
@@ -30,18 +29,18 @@ async def invoke(skill: Skill, turn: Turn, place: Place | None = None) -> End:
     """Run the skill's function to its end and say what that end means for the task.
 
     Only a cancellation from outside leaves this as an exception. SystemExit must not: in a task it would end the
-    whole process with everything else that runs in it. `place`: in its trace.
+    whole process with everything else that runs in it.
+
+    `place`: in its trace. The span that begins here is for the caller to end, when that end is stored.
     """
     if place is None or not TRACES.on:
         return await _invoke(skill, turn)
-    span = tracing.begin(place, skill, turn)
+    place.begin(skill, turn)
     try:
-        end = await _invoke(skill, turn)
+        return await _invoke(skill, turn)
     except BaseException:
-        tracing.end(span, place, None)
+        place.leave()
         raise
-    tracing.end(span, place, end.state, retry=end.retry_after is not None)
-    return end
 
 
 async def _invoke(skill: Skill, turn: Turn) -> End:

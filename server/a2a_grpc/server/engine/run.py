@@ -130,8 +130,9 @@ class Run:
             self._reason = _Reason.CANCEL
         self._spawn(self._begin(origin, stored, skill))
 
-    def adopt(self, skill: Skill, turn: Turn, function: "asyncio.Task[End]") -> None:
-        """Run turns, the first of which is at work already."""
+    def adopt(self, skill: Skill, turn: Turn, function: "asyncio.Task[End]", place: Place) -> None:
+        """Run turns, the first of which is at work already, at `place` in its trace."""
+        self._place = place
         self._spawn(self._turns(skill, turn, function))
 
     def end_unrun(self, stored: StoredTask, origin: Origin | None, reason: str) -> None:
@@ -174,13 +175,15 @@ class Run:
 
     async def _turns(self, skill: Skill, turn: Turn, function: "asyncio.Task[End] | None" = None) -> None:
         following: Turn | None = turn
+        if function is not None and self._place is not None:
+            self._place.enter()
         try:
             while following is not None and self._reason is None:
                 self._turn, self._limit = following, self._limits.of(skill)
                 end = await self._run_function(skill, following, function)
                 if end is None:
                     return
-                following, function = await self._end_turn(following, end), None
+                following, function = await self._traced_end(following, end), None
             if self._reason is not None and not self.writer.released:
                 await self._wind_up(self._reason)
         except (TurnOverError, StoreUnavailableError) as error:
@@ -210,6 +213,8 @@ class Run:
             if timer is not None:
                 timer.cancel()
         if self._reason is not None:
+            if self._place is not None:
+                self._place.leave()
             return None
         self._measure(self._outcome(end))
         if this is not None and this.cancelling():
@@ -230,6 +235,19 @@ class Run:
         begun, self._begun = self._begun, None
         if begun is not None:
             TURNS.record(time.perf_counter() - begun, outcome)
+
+    async def _traced_end(self, turn: Turn, end: End) -> Turn | None:
+        """As `_end_turn`, which is the last part of the turn in its trace."""
+        place, outcome = self._place, self._outcome(end)
+        if place is None:
+            return await self._end_turn(turn, end)
+        try:
+            following = await self._end_turn(turn, end)
+        except BaseException:
+            place.leave()
+            raise
+        place.end(outcome)
+        return following
 
     async def _end_turn(self, turn: Turn, end: End) -> Turn | None:
         """Write what the end of a function means; the next turn where a message waits for one."""

@@ -33,7 +33,12 @@ class Trial:
     @property
     def answered(self) -> bool:
         """There is a message, or a task has taken over."""
-        return self.message is not None or self._sink is not None
+        return self.message is not None or self.adopted
+
+    @property
+    def adopted(self) -> bool:
+        """A task has taken over."""
+        return self._sink is not None
 
     def close(self) -> None:
         """It will be a task: what comes from now on is part of that, a message too."""
