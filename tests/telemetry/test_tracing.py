@@ -73,6 +73,7 @@ def replicas(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> 
         "OTEL_TRACES_SAMPLER_ARG": "0",
         "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
+        "A2A_LOG_FORMAT": "json",
     }
     with fresh_store_server() as store:
         full = Replica(agent=str(agents), redis_url=store.url, env={**env, "A2A_MAX_TURNS": "1"})
@@ -317,13 +318,35 @@ async def test_a_turn_that_is_answered_with_a_message_is_in_the_trace(collector:
     assert (turn.failed, "error.type" in turn.attributes) == (False, False)
 
 
-async def test_the_tenant_is_told(collector: Collector, stubs: list[Any]) -> None:
+async def test_spans_and_records_of_the_log_tell_the_tenant_and_records_the_span(
+    collector: Collector, replicas: tuple[Replica, Replica], stubs: list[Any]
+) -> None:
     began = begin(59)
     request = says("still", "of acme")
     request.tenant = "acme"
-    await stubs[1].SendMessage(request, metadata=began.metadata)
+    task = (await stubs[1].SendMessage(request, metadata=began.metadata)).task
     spans = await collector.until(began.trace_id, f"{SERVICE}/SendMessage", TURN)
     assert {span.attributes.get("a2a.tenant") for span in spans if span.kind != "CLIENT"} == {"acme"}
+
+    def written() -> dict[str, dict[str, Any]]:
+        lines = [json.loads(line) for one in replicas for line in one.log(None).splitlines() if line[0] == "{"]
+        return {line["logger"]: line for line in lines if line.get("trace_id") == began.trace_id}
+
+    agents = "tests.telemetry.traced_agent"
+    records = await wait_until(
+        lambda: found if (found := written()).keys() >= {"a2a_grpc.access", agents} else {}, "both are written"
+    )
+    for logger, span in (("a2a_grpc.access", one(spans, f"{SERVICE}/SendMessage")), (agents, one(spans, TURN))):
+        assert (
+            records[logger].items()
+            >= {
+                "span_id": span.span_id,
+                "trace_flags": "01",
+                "tenant": "acme",
+                "task_id": task.id,
+                "context_id": task.context_id,
+            }.items()
+        )
 
 
 async def test_the_span_of_a_stream_is_as_long_as_the_stream(collector: Collector, stubs: list[Any]) -> None:

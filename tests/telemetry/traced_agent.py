@@ -1,11 +1,14 @@
 """An agent that makes spans of its own, says which is current, and waits to be killed."""
 
 import asyncio
+import logging
 from typing import Any
 
 from opentelemetry import trace
 
 from a2a_grpc.server.agents import Agent, Answers, Fail, Retry, Turn
+
+log = logging.getLogger(__name__)
 
 agent = Agent(name="Traced", description="Does what the message says.", version="1.0")
 
@@ -37,8 +40,8 @@ async def work(turn: Turn) -> None:
 
 
 @agent.skill(id="still", name="Still", description="Ends without a word.", tags=["test"])
-async def still(turn: Turn) -> None:
-    """Nothing."""
+async def still(_: Turn) -> None:
+    log.info("at work")
 
 
 @agent.skill(id="mixed", name="Mixed", description="`reply`, or ends without.", tags=["test"], answers=Answers.MIXED)
