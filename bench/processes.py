@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -122,9 +123,13 @@ def service(
     *,
     agent: str = "bench.agent:agent",
     workers: int = 1,
+    trusted: ssl.SSLContext | None = None,
     **environment: str,
 ) -> Iterator[Server]:
-    """The service with `agent`, ready; with more than one of the `workers`, the first of them is."""
+    """The service with `agent`, ready; with more than one of the `workers`, the first of them is.
+
+    `trusted` is what believes it where the `environment` gives it a certificate.
+    """
     grpc, http = free_port(), free_port()
     settings = {
         "A2A_GRPC_ADDR": f"127.0.0.1:{grpc}",
@@ -138,8 +143,8 @@ def service(
         **environment,
     }
     with running(["-m", "a2a_grpc.command", "serve", "--workers", str(workers), agent], cpu, settings) as server:
-        server.grpc, server.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{http}"
-        until(lambda: _ready(server), "the service is ready")
+        server.grpc, server.http = f"127.0.0.1:{grpc}", f"{'https' if trusted else 'http'}://127.0.0.1:{http}"
+        until(lambda: _ready(server, trusted), "the service is ready")
         yield server
 
 
@@ -152,11 +157,11 @@ def until(condition: Callable[[], bool], what: str, timeout: float = 120.0) -> N
         time.sleep(0.01)
 
 
-def _ready(server: Server) -> bool:
+def _ready(server: Server, trusted: ssl.SSLContext | None) -> bool:
     if server.process.poll() is not None:
         raise RuntimeError("the service has ended")
     try:
-        with urllib.request.urlopen(f"{server.http}/readyz", timeout=1):  # noqa: S310
+        with urllib.request.urlopen(f"{server.http}/readyz", timeout=1, context=trusted):  # noqa: S310
             return True
     except OSError:
         return False
