@@ -257,6 +257,59 @@ async def test_invented_key_names_do_not_make_the_service_hammer_its_issuer(issu
     assert (await read(checked, issuer.token())).subject == "alice"
 
 
+async def test_a_new_key_is_found_though_no_token_names_it(issuer: Issuer) -> None:
+    """OpenID Connect Core 1.0, 10.1: where there is one key, tokens need not name it."""
+    checked = tokens(issuer)
+    before = issuer.token(None)
+    assert (await read(checked, before)).subject == "alice"
+    issuer.rotate("two")
+
+    assert (await read(checked, issuer.token(None, key=issuer.keys["two"]))).subject == "alice"
+
+    assert await refusal(checked, before) == "The signature of the token does not hold."
+    assert issuer.asked == ["/keys", "/keys"]
+
+
+async def test_bad_signatures_do_not_make_the_service_hammer_its_issuer(issuer: Issuer) -> None:
+    """Nor does anybody ask for another key where the token names the one that does not fit."""
+    checked = tokens(issuer)
+    stranger = private_key("EC")
+    for _ in range(5):
+        assert await refusal(checked, issuer.token(key=stranger)) == "The signature of the token does not hold."
+    assert issuer.asked == ["/keys"]
+    bad = [issuer.token(None, key=stranger) for _ in range(50)]
+    said = await asyncio.gather(*(refusal(checked, text) for text in bad))
+    assert set(said) == {"The signature of the token does not hold."}
+    assert issuer.asked == ["/keys", "/keys"]
+
+
+@pytest.mark.parametrize("kid", ["two", None])
+async def test_all_calls_wait_for_a_new_key_that_is_on_its_way(issuer: Issuer, kid: str | None) -> None:
+    checked = tokens(issuer)
+    await read(checked, issuer.token())
+    issuer.rotate("two")
+    issuer.delay.clear()
+    text = issuer.token(kid, key=issuer.keys["two"])
+    waiting = [asyncio.create_task(read(checked, text)) for _ in range(20)]
+    await wait_until(lambda: len(issuer.asked) > 1, "the issuer is asked again")
+    waiting += [asyncio.create_task(read(checked, text))]
+    issuer.delay.set()
+    assert {token.subject for token in await asyncio.gather(*waiting)} == {"alice"}
+    assert issuer.asked == ["/keys", "/keys"]
+
+
+async def test_a_signature_that_no_key_can_be_found_for_is_not_a_bad_one(issuer: Issuer) -> None:
+    checked = tokens(issuer, fetching(issuer, cooldown=0.0, retry=0.0))
+    await read(checked, issuer.token())
+    issuer.rotate("two")
+    issuer.status = 503
+    text = issuer.token(None, key=issuer.keys["two"])
+    with pytest.raises(UnavailableError):
+        await read(checked, text)
+    issuer.status = 200
+    assert (await read(checked, text)).subject == "alice"
+
+
 async def test_calls_share_one_fetch(issuer: Issuer) -> None:
     issuer.delay.clear()
     checked = tokens(issuer)

@@ -1,8 +1,9 @@
 """Where the keys of an issuer come from, and for how long they are used.
 
 Keys are fetched when they are first needed, again every few minutes while calls come, and at once when a token names a
-key that is not there, though not more often than every few seconds: whoever sends tokens with invented names must not
-make this service hammer its issuer. The event loop never waits; calls that need a key that is on its way do.
+key that is not there, or names none and its signature does not hold, though not more often than every few seconds:
+whoever sends tokens with invented names or signatures must not make this service hammer its issuer. The event loop
+never waits; calls that need a key that is on its way do.
 """
 
 import asyncio
@@ -78,14 +79,32 @@ class Keys:
         if not self.trusted and not await self._again():
             raise _unavailable()
         found = self._known(kid, algorithm)
-        if found is None and time.monotonic() - self._searched > self._cooldown:
-            # What is known may be right, so a search that is refused because of a failure a moment ago is none.
-            self._searched = time.monotonic()
-            if not await self._again():
-                self._searched = float("-inf")
-                raise _unavailable()
+        if found is None:
+            await self._search()
             found = self._known(kid, algorithm)
         return found
+
+    async def successor(self, algorithm: str, *, of: int) -> PublicKey | None:
+        """The only key for signatures of `algorithm` where the keys are others than in the generation `of`.
+
+        For a token that names no key and whose signature does not hold: nothing else tells that its issuer has a new
+        one. It is looked for as one that is not there. None: no such key.
+
+        Raises: UnavailableError as `find`.
+        """
+        await self._search()
+        return None if self.generation == of else self._known("", algorithm)
+
+    async def _search(self) -> None:
+        """Fetch the keys, unless that was done a moment ago; keys that are on their way are waited for."""
+        if self._fetching is None:
+            if time.monotonic() - self._searched <= self._cooldown:
+                return
+            self._searched = time.monotonic()
+        if not await self._again():
+            # What is known may be right, so a search that is refused because of a failure a moment ago is none.
+            self._searched = float("-inf")
+            raise _unavailable()
 
     def _known(self, kid: str, algorithm: str) -> PublicKey | None:
         fitting = [key for key in self._keys if algorithm in key.algorithms and kid in ("", key.kid)]

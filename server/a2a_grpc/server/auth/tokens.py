@@ -125,11 +125,19 @@ class Tokens:
             raise _refusal(f"The token is signed with {excerpt(str(algorithm), 16)}, which is not accepted.")
         if "crit" in header or header.get("b64") is False or str(header.get("typ", "JWT")).lower() not in _TYPES:
             raise _refusal("The header of the token asks for what is not supported.")
-        key = await issuer.keys.find(kid if isinstance(kid, str) else "", algorithm)
+        kid = kid if isinstance(kid, str) else ""
+        key = await issuer.keys.find(kid, algorithm)
         if key is None:
             raise _refusal("The token is signed with a key that its issuer does not publish.")
         generation = issuer.keys.generation
-        claims = _verified(text, key.key, algorithm, issuer)
+        try:
+            claims = _verified(text, key.key, algorithm, issuer)
+        except _SignatureError:
+            newer = None if kid else await issuer.keys.successor(algorithm, of=generation)
+            if newer is None:
+                raise
+            generation = issuer.keys.generation
+            claims = _verified(text, newer.key, algorithm, issuer)
         token = Token(issuer.name, _subject(claims), _scopes(claims), claims)
         self._remember(digest, _Remembered(token, _expiry(claims) + issuer.leeway, issuer, generation))
         return token
@@ -160,7 +168,7 @@ def _verified(text: str, key: Any, algorithm: str, issuer: Issuer) -> dict[str, 
     except jwt.MissingRequiredClaimError as error:
         raise _refusal(f"The token has no {error.claim}.") from None
     except jwt.InvalidSignatureError:
-        raise _refusal("The signature of the token does not hold.") from None
+        raise _refusal("The signature of the token does not hold.", _SignatureError) from None
     except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
         raise _refusal("The token is not valid.") from None
     return claims
@@ -202,5 +210,9 @@ def _check_binding(token: Token, credentials: Credentials) -> None:
         raise _refusal("The token is bound to a client certificate, which is not that of this connection.")
 
 
-def _refusal(problem: str) -> NotAdmittedError:
-    return NotAdmittedError(problem, challenge=f'Bearer error="invalid_token", error_description={quoted(problem)}')
+class _SignatureError(NotAdmittedError):
+    """It may hold with a newer key of the issuer."""
+
+
+def _refusal(problem: str, kind: type[NotAdmittedError] = NotAdmittedError) -> NotAdmittedError:
+    return kind(problem, challenge=f'Bearer error="invalid_token", error_description={quoted(problem)}')
