@@ -5,17 +5,25 @@ import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
-from tests.support.certificates import Authority, Files
+from tests.support.certificates import Files
 from tests.support.replica import READY_TIMEOUT, Replica
+
+
+class Trusted(Protocol):
+    """An authority as those know it who trust it."""
+
+    @property
+    def pem(self) -> bytes: ...
 
 
 class SecureReplica(Replica):
     """`a2a-grpc serve` over TLS."""
 
-    def __init__(self, agent: str, files: Files, authority: Authority, **env: str) -> None:
+    def __init__(self, agent: str, files: Files, authority: Trusted, **env: str) -> None:
         super().__init__(agent=agent, redis_url=None, env={**files.settings(), **env})
         self.authority = authority
         self.http_url = self.http_url.replace("http://", "https://")
@@ -33,7 +41,7 @@ class SecureReplica(Replica):
 
 
 @contextlib.contextmanager
-def serving(agent: str, files: Files, authority: Authority, **env: str) -> Iterator[SecureReplica]:
+def serving(agent: str, files: Files, authority: Trusted, **env: str) -> Iterator[SecureReplica]:
     """A ready one."""
     service = SecureReplica(agent, files, authority, **env)
     try:
@@ -43,7 +51,7 @@ def serving(agent: str, files: Files, authority: Authority, **env: str) -> Itera
         service.close()
 
 
-def trusting(authority: Authority, shown: Path | None = None) -> ssl.SSLContext:
+def trusting(authority: Trusted, shown: Path | None = None) -> ssl.SSLContext:
     """What a client over HTTP takes; `shown` holds the certificate that it shows and its key."""
     context = ssl.create_default_context(cadata=authority.pem.decode())
     if shown is not None:
