@@ -657,12 +657,29 @@ def test_the_alerts_and_the_dashboard_are_those_of_the_observability_folder() ->
         ("redis://redis", {6379}),
         ("rediss://redis:6380/0?ssl_ca_certs=/etc/a2a-grpc/redis/ca.crt", {6379, 6380}),
         ("redis+sentinel://a:26379,[2001:db8::1]:26380/main/0", {6379, 26379, 26380}),
+        ("redis+sentinel://a,b/main", {6379, 26379}),
+        ("rediss+sentinel://a:26380,[2001:db8::1]/main?ssl_ca_certs=/ca.crt", {6379, 26379, 26380}),
+        ("redis+cluster://a:7000,b:7001", {6379, 7000, 7001}),
     ],
 )
 def test_pods_may_connect_to_the_store_that_the_values_name(url: str, ports: set[int]) -> None:
-    made = rendering({"redis": {"existingSecret": {"name": ""}, "url": url}})
-    _, store, _ = made["NetworkPolicy", "a2a-grpc"]["spec"]["egress"]
-    assert {port["port"] for port in store["ports"]} == ports
+    assert opened(url, 6379) == ports
+
+
+@pytest.mark.parametrize("url", ["redis://redis", "rediss://[2001:db8::1]/0", "redis+cluster://a:6380,b"])
+def test_a_host_without_a_port_has_the_one_of_the_store(url: str) -> None:
+    """Also where the values open another one."""
+    assert opened(url, 6380) == {6379, 6380}
+
+
+def opened(url: str, port: int) -> set[int]:
+    """Where the pods may connect to for the store, with `port` in the values."""
+    values: Manifest = {
+        "redis": {"existingSecret": {"name": ""}, "url": url, "shards": 16},
+        "networkPolicy": {"redis": {"ports": [port]}},
+    }
+    _, store, _ = rendering(values)["NetworkPolicy", "a2a-grpc"]["spec"]["egress"]
+    return {port["port"] for port in store["ports"]}
 
 
 def test_helm_test_may_call_the_pods_whoever_else_may() -> None:
