@@ -312,6 +312,11 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         r"backendTls needs tls\.existingSecret",
     ),
     "headers of no exporter": ({"otlp": {"headers": {"existingSecret": "otlp"}}}, r"need otlp\.endpoint"),
+    "a collector without a port": (
+        {"otlp": {"endpoint": "http://collector/otlp"}},
+        r"otlp\.endpoint http://collector/otlp names no port: write it, mostly :4317",
+    ),
+    "a collector at an address": ({"otlp": {"endpoint": "http://[2001:db8::1]"}}, "names no port"),
     "an address without one": ({"service": {"grpc": {"type": "LoadBalancer"}}}, r"needs service\.grpc\.headless false"),
     "a card that names no host": (
         {
@@ -680,6 +685,24 @@ def opened(url: str, port: int) -> set[int]:
     }
     _, store, _ = rendering(values)["NetworkPolicy", "a2a-grpc"]["spec"]["egress"]
     return {port["port"] for port in store["ports"]}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [
+        ("http://collector:4317", 4317),
+        ("http://[2001:db8::1]:4318/otlp", 4318),
+        ("https://collector:4317", 4317),
+        # As gRPC takes it where none is named.
+        ("https://collector", 443),
+        ("https://[2001:db8::1]/otlp", 443),
+    ],
+)
+def test_pods_may_connect_to_the_collector(endpoint: str, port: int) -> None:
+    made = rendering({"otlp": {"endpoint": endpoint}, "networkPolicy": {"https": {"enabled": False}}})
+    *_, collector = made["NetworkPolicy", "a2a-grpc"]["spec"]["egress"]
+    assert collector["ports"] == [{"port": port, "protocol": "TCP"}]
+    load(settings(made) | {"A2A_REDIS_URL": "redis://redis"})
 
 
 def test_helm_test_may_call_the_pods_whoever_else_may() -> None:

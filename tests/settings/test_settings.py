@@ -234,6 +234,11 @@ def test_values_have_their_types() -> None:
     }
 
 
+@pytest.mark.parametrize("url", ["https://collector", "http://[2001:db8::1]:4317", "https://collector:4317/otlp"])
+def test_a_collector_is_where_it_was_said(url: str) -> None:
+    assert load({"OTEL_EXPORTER_OTLP_ENDPOINT": url}).otlp.endpoint == url
+
+
 def test_nothing_can_be_changed_afterwards() -> None:
     settings = load({})
 
@@ -311,6 +316,22 @@ def test_nothing_can_be_changed_afterwards() -> None:
             "agent.example.com",
             (
                 "A2A_PUBLIC_HTTP_URL is 'agent.example.com', but it must be a URL like https://agent.example.com "
+                "or https://example.com/agents/one."
+            ),
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "http://collector",
+            (
+                "OTEL_EXPORTER_OTLP_ENDPOINT is 'http://collector', but it must name the port, mostly :4317; without "
+                "one gRPC takes 443, for plain text too."
+            ),
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "collector:4317",
+            (
+                "OTEL_EXPORTER_OTLP_ENDPOINT is 'collector:4317', but it must be a URL like https://agent.example.com "
                 "or https://example.com/agents/one."
             ),
         ),

@@ -50,6 +50,11 @@
 {{- if and (not .Values.otlp.endpoint) (or .Values.otlp.headers.existingSecret .Values.otlp.to) }}
 {{- fail "\n\notlp.headers and otlp.to need otlp.endpoint: without it nothing is exported." }}
 {{- end }}
+{{- with .Values.otlp.endpoint }}
+{{- if and (hasPrefix "http://" .) (not (regexMatch ":0*[1-9][0-9]*$" (urlParse .).host)) }}
+{{- fail (printf "\n\notlp.endpoint %s names no port: write it, mostly :4317. Without one gRPC takes 443, for plain text too." .) }}
+{{- end }}
+{{- end }}
 {{- if and .Values.service.grpc.headless (ne (.Values.service.grpc.type | default "ClusterIP") "ClusterIP") }}
 {{- fail (printf "\n\nservice.grpc.type %s needs service.grpc.headless false: a headless Service has no address of its own." .Values.service.grpc.type) }}
 {{- end }}

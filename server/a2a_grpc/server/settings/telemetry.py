@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import BeforeValidator, Field
 
 from a2a_grpc.server.settings.source import Group
-from a2a_grpc.server.settings.values import HIDDEN, HttpUrl, LowerCase, Variable
+from a2a_grpc.server.settings.values import HIDDEN, LowerCase, Variable, parse_http_url
 
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 _ATTRIBUTE_NAME = re.compile(r"[!-~]{1,255}")
@@ -67,6 +67,15 @@ def parse_attributes(text: str) -> ResourceAttributes:
     return ResourceAttributes(tuple(found.items()))
 
 
+def parse_endpoint(text: str) -> str:
+    """A URL, with a port unless that of https is meant: gRPC takes 443 whatever the scheme."""
+    url = parse_http_url(text)
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not parts.port:
+        raise ValueError("it must name the port, mostly :4317; without one gRPC takes 443, for plain text too")
+    return url
+
+
 def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
@@ -94,12 +103,13 @@ class OtlpSettings(Group):
         ),
     ] = False
     endpoint: Annotated[
-        HttpUrl | None,
+        str | None,
+        _from_text(parse_endpoint),
         Variable(
             name="OTEL_EXPORTER_OTLP_ENDPOINT",
             default="none: nothing is exported",
             doc="Where an OpenTelemetry collector takes OTLP over gRPC, such as `http://localhost:4317`; https:// for "
-            "TLS. Traces and metrics go there.",
+            "TLS, which may leave out the port 443. Traces and metrics go there.",
         ),
     ] = None
     protocol: Annotated[
