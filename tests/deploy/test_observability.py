@@ -26,12 +26,14 @@ _METRIC = re.compile(r"\b(?:a2a|rpc|db)_[a-z0-9_]+")
 _LABELS = re.compile(r"\b(?:by|on|without) \(([^)]*)\)|\{([^}]*)\}|label_values\([^)]*\)")
 
 
-def promtool(*arguments: str) -> None:
+def promtool(*arguments: str, cwd: Path = FOLDER, code: int = 0) -> str:
+    """What it tells, with the exit code `code`."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed (Debian: prometheus)")
-    done = subprocess.run([program, *arguments], cwd=FOLDER, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run([program, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def labels_of() -> dict[str, set[str]]:
@@ -104,6 +106,19 @@ def test_queries_are_what_prometheus_reads(tmp_path: Path) -> None:
 def test_the_rules_do_what_their_tests_say() -> None:
     promtool("check", "rules", "rules.yaml")
     promtool("test", "rules", "rules_test.yaml")
+
+
+def test_no_alert_comes_before_its_time(tmp_path: Path) -> None:
+    """Each has a moment in the tests at which it would have fired if it waited for nothing."""
+    rules = yaml.safe_load((FOLDER / "rules.yaml").read_text())
+    waiting = [rule for group in rules["groups"] for rule in group["rules"] if "for" in rule]
+    for rule in waiting:
+        rule["for"] = "0s"
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
+    shutil.copy(FOLDER / "rules_test.yaml", tmp_path)
+    told = promtool("test", "rules", "rules_test.yaml", cwd=tmp_path, code=1)
+    early = set(re.findall(r"alertname\W+(\w+)", told))
+    assert {rule["alert"] for rule in waiting} == early
 
 
 def test_every_alert_is_tried_out_and_has_a_way_out() -> None:
