@@ -10,7 +10,8 @@ import yaml
 
 from tests.deploy import manifests
 from tests.deploy.cluster import Cluster, api_server
-from tests.deploy.test_chart import MATRIX, STORE, over
+from tests.deploy.matrix import MATRIX
+from tests.deploy.rendering import STORE, over
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

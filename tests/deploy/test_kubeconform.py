@@ -12,7 +12,8 @@ import pytest
 from tests.deploy import tools
 from tests.deploy.checking import RELEASES
 from tests.deploy.manifests import overlays, template, values_of
-from tests.deploy.test_chart import MATRIX, STORE, over
+from tests.deploy.matrix import MATRIX
+from tests.deploy.rendering import STORE, over
 
 pytestmark = [pytest.mark.wide, pytest.mark.timeout(300)]
 
