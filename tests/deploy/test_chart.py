@@ -1,13 +1,10 @@
 """The Helm chart: what it renders for many values, and which it refuses."""
 
-import asyncio
 import copy
 import functools
 import json
 import operator
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -583,23 +580,6 @@ def test_pods_may_connect_to_the_collector(endpoint: str, port: int) -> None:
     load(settings(made) | {"A2A_REDIS_URL": "redis://redis"})
 
 
-def test_helm_test_may_call_the_pods_whoever_else_may() -> None:
-    values: Manifest = {"networkPolicy": {"httpFrom": [{"namespaceSelector": {}}]}}
-    shown = helm("template", "a2a-grpc", CHART, "--show-only", "templates/tests/call.yaml", values=over(STORE, values))
-    made = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(shown.stdout)}
-    caller, policy = made["Pod"], made["NetworkPolicy"]
-    check(policy)
-    [rule] = policy["spec"]["ingress"]
-    [peer] = rule["from"]
-    assert peer["podSelector"]["matchLabels"].items() <= caller["metadata"]["labels"].items()
-    ours = rendering(values)["Deployment", "a2a-grpc"]["spec"]["template"]["metadata"]["labels"]
-    assert policy["spec"]["podSelector"]["matchLabels"].items() <= ours.items()
-    # There before the pod, and gone with it.
-    hooks = [manifest["metadata"]["annotations"] for manifest in (policy, caller)]
-    assert [int(hook.get("helm.sh/hook-weight", 0)) for hook in hooks] == [-1, 0]
-    assert {hook["helm.sh/hook"] for hook in hooks} == {"test"}
-
-
 def test_it_listens_where_pods_have_other_addresses() -> None:
     made = settings(rendering({"listen": "[::]", "publicGrpcAddr": "[2001:db8::1]:443"}))
     listening = load(made | {"A2A_REDIS_URL": "redis://redis"})
@@ -616,36 +596,19 @@ def test_tainted_nodes_are_no_places_to_spread_to() -> None:
 
 
 async def test_the_server_runs_with_what_a_pod_gets(one_store_server: StoreServer) -> None:
-    """The settings as they are rendered, what the probes ask for, and the call of `helm test`."""
+    """The settings as they are rendered, and what the probes ask for."""
     made = rendering()
     # Several servers of the tests run on one machine.
     given = {name: value for name, value in settings(made).items() if name != "A2A_METRICS_ADDR"}
-    async with replica(redis_url=one_store_server.url, env=given) as one:
-        async with grpc.aio.insecure_channel(one.grpc_addr) as channel:
-            health: Any = HealthStub(channel)
-            for probe in ("startup", "readiness", "liveness"):
-                request = HealthCheckRequest(service=container(made)[f"{probe}Probe"]["grpc"]["service"])
-                answer = await health.Check(request, timeout=5)
-                assert answer.status == HealthCheckResponse.SERVING
-
-        caller = called()
-        check(caller)
-        assert caller["spec"]["securityContext"] == pod(made)["securityContext"]
-        [call] = caller["spec"]["containers"]
-        assert call["securityContext"] == container(made)["securityContext"]
-        *arguments, address = call["args"]
-        assert address == given["A2A_PUBLIC_HTTP_URL"]
-        command = [sys.executable, "-m", "a2a_grpc.command", *arguments, one.http_url]
-        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-        told, _ = await process.communicate()
-        assert process.returncode == 0
-        assert given["A2A_PUBLIC_HTTP_URL"] in told.decode()
-
-
-def called() -> Manifest:
-    result = helm("template", "a2a-grpc", CHART, "--show-only", "templates/tests/call.yaml", values=STORE)
-    [manifest] = [made for made in yaml.safe_load_all(result.stdout) if made["kind"] == "Pod"]
-    return dict(manifest)
+    async with (
+        replica(redis_url=one_store_server.url, env=given) as one,
+        grpc.aio.insecure_channel(one.grpc_addr) as channel,
+    ):
+        health: Any = HealthStub(channel)
+        for probe in ("startup", "readiness", "liveness"):
+            request = HealthCheckRequest(service=container(made)[f"{probe}Probe"]["grpc"]["service"])
+            answer = await health.Check(request, timeout=5)
+            assert answer.status == HealthCheckResponse.SERVING
 
 
 def test_notes_say_what_is_left_to_do() -> None:
