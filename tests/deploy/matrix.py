@@ -41,8 +41,12 @@ MATRIX: Final[dict[str, Manifest]] = {
     "ServiceMonitor": {"metrics": {"monitor": "ServiceMonitor", "monitorLabels": {"release": "prometheus"}}},
     "no metrics": {"metrics": {"enabled": False}},
     "HPA by turns": {"autoscaling": {"enabled": True, "queueAge": None}},
-    "HPA by age": {"autoscaling": {"enabled": True, "turnsPerPod": None, "behavior": {}}},
+    "HPA by age": {
+        "autoscaling": {"enabled": True, "turnsPerPod": None, "behavior": {}},
+        "metrics": {"monitor": "PodMonitor"},
+    },
     "KEDA": {
+        "metrics": {"monitor": "ServiceMonitor"},
         "autoscaling": {
             "enabled": True,
             "kind": "keda",
@@ -51,12 +55,31 @@ MATRIX: Final[dict[str, Manifest]] = {
                 "authenticationRef": "prometheus",
                 "fallback": {"failureThreshold": 3, "replicas": 4},
             },
-        }
+        },
     },
     "long turns": {"shutdown": {"drainGrace": 300}},
     "registry": {
         "registry": {"enabled": True, "registerHeader": {"existingSecret": "header"}},
         "networkPolicy": {"grpcFrom": [{"podSelector": {}}]},
+    },
+    "a registry, over TLS and among strangers": {
+        "registry": {"enabled": True},
+        "tls": {
+            "existingSecret": "tls",
+            "clientCa": {"existingSecret": "callers"},
+            "clientCert": "optional",
+            "grpcClientCert": "required",
+        },
+        "signingKeys": {"existingSecret": "signing", "keys": ["new.pem", "old.pem"]},
+        "redis": {"ca": {"existingConfigMap": "redis-ca", "key": "authority.pem"}},
+        "service": {"grpc": {"port": 443}, "http": {"port": 80}},
+        "ingress": {"enabled": True, "grpc": {"host": "grpc.example.com"}, "http": {"host": "example.com"}},
+        "metrics": {"monitor": "PodMonitor"},
+        "otlp": {"endpoint": "https://collector.example.com:4317", "to": [{"podSelector": {}}]},
+        "networkPolicy": {
+            "grpcFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateways"}}}],
+            "httpFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
+        },
     },
     "telemetry": {
         "otlp": {"endpoint": "http://collector:4317", "headers": {"existingSecret": "otlp"}, "samplingRatio": 1},
