@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import ssl
@@ -21,7 +22,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from a2a_grpc.server.auth.credentials import PeerCertificate
 from a2a_grpc.server.bindings import http
-from a2a_grpc.server.bindings.asgi.listener import HttpListener
+from a2a_grpc.server.bindings.asgi.listener import HttpListener, _bind
 from a2a_grpc.server.tls import Asks, Certificates
 from tests.bindings_grpc.scripted import Scripted, serving
 from tests.support.certificates import HOUR, Authority, Files
@@ -323,6 +324,55 @@ def test_a_certificate_that_has_expired_is_told(
     files = Files(tmp_path, authority.issue_server(valid_for=-HOUR))
     Certificates(files.cert, files.key, asks="none")
     assert "has expired" in caplog.text
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+async def test_a_renewal_that_fails_is_tried_again(
+    files: Files, authority: Authority, failures: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process may have no file descriptor left for a moment."""
+    renewed, left = authority.issue_server(), failures
+
+    def dup(listening: socket.socket) -> socket.socket:
+        nonlocal left
+        if left:
+            left -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(listening)
+
+    async with listening(files) as both:
+        real = socket.socket.dup
+        monkeypatch.setattr(socket.socket, "dup", dup)
+        files.write(renewed)
+        await wait_until(lambda: "Too many open files" in caplog.text, "the log says why")
+        await shown(both.port, authority, renewed)
+    assert caplog.text.count("the new TLS certificate is not in use yet") == failures
+
+
+@pytest.mark.parametrize("which", [0, 1])
+async def test_a_listener_that_cannot_renew_closes_its_port(
+    which: int, files: Files, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where it has two addresses, and the first has its new server already."""
+    certificates = Certificates(files.cert, files.key, None, asks="none")
+    listener = HttpListener(http.create_app(Scripted()), "127.0.0.1", 0, certificates=certificates)
+    port = await listener.start()
+    try:
+        listener._sockets += _bind("127.0.0.1", 0, shared=False)
+        failing, real = listener._sockets[which], socket.socket.dup
+
+        def dup(one: socket.socket) -> socket.socket:
+            if one is failing:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return real(one)
+
+        monkeypatch.setattr(socket.socket, "dup", dup)
+        files.write(authority.issue_server())
+        await wait_until(lambda: "Too many open files" in caplog.text, "the log says why")
+    finally:
+        await listener.stop(0.0)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
 
 
 async def test_renewal_under_load_fails_no_call(files: Files, authority: Authority) -> None:

@@ -7,6 +7,7 @@ a second, and leaves the connections of peers that do not read open behind it.
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import socket
 import time
@@ -23,6 +24,8 @@ from a2a_grpc.server.bindings.asgi.draining import Draining
 from a2a_grpc.server.bindings.asgi.tls import HSTS
 from a2a_grpc.server.bindings.asgi.types import App, Header
 from a2a_grpc.server.tls import Certificates, Pair
+
+_log = logging.getLogger(__name__)
 
 _SETTLE = 0.5
 """Seconds in which requests may end by themselves when everything that they could wait for is over."""
@@ -66,6 +69,7 @@ class HttpListener:
         self._headers: list[Header] = [HSTS] if certificates is not None or encrypted else []
         self._pair: Pair | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
         self._sockets: list[socket.socket] = []
         self._draining = Draining()
         self._state = ServerState()
@@ -111,28 +115,41 @@ class HttpListener:
         return port
 
     async def _accept(self) -> None:
-        """Take connections from the sockets, with the certificate of now in place of that of before."""
-        before, self._servers = self._servers, []
+        """Take connections from the sockets, with the certificate of now in place of that of before.
+
+        Raises: OSError, and everything is as before.
+        """
+        pair: Pair | None = None
         tls: dict[str, Any] = {}
         if self._certificates is not None:
-            self._pair = self._certificates.current()
-            tls = {
-                "ssl": self._pair.context,
-                "ssl_handshake_timeout": _HANDSHAKE,
-                "ssl_shutdown_timeout": _GOODBYE,
-            }
+            pair = self._certificates.current()
+            tls = {"ssl": pair.context, "ssl_handshake_timeout": _HANDSHAKE, "ssl_shutdown_timeout": _GOODBYE}
         loop = asyncio.get_running_loop()
-        for listening in self._sockets:
-            # Connections wait at the socket while servers change, and those of the old one go on.
-            server = await loop.create_server(self._connection, sock=listening.dup(), backlog=self._backlog, **tls)
-            self._servers.append(server)
+        servers: list[asyncio.Server] = []
+        try:
+            for listening in self._sockets:
+                # Connections wait at the socket while servers change, and those of the old one go on.
+                with contextlib.ExitStack() as unused:
+                    its_own = unused.enter_context(listening.dup())
+                    servers.append(
+                        await loop.create_server(self._connection, sock=its_own, backlog=self._backlog, **tls)
+                    )
+                    unused.pop_all()
+        except OSError:
+            await _close(servers)
+            raise
+        before, self._servers, self._pair = self._servers, servers, pair
         await _close(before)
 
     async def _renew(self, certificates: Certificates) -> None:
         while True:
             await asyncio.sleep(_LOOK_FOR_CERTIFICATES)
             if certificates.current() is not self._pair:
-                await self._accept()
+                async with self._changing:
+                    try:
+                        await self._accept()
+                    except OSError as error:  # no file descriptor is left, for example
+                        _log.error("the new TLS certificate is not in use yet, which is tried again: %s", error)
 
     def retire(self) -> None:
         """Serve on, and close each connection with its next response.
@@ -145,7 +162,9 @@ class HttpListener:
         """Accept nothing more, and close the connections that are idle; requests that are here go on."""
         self.retire()
         if self._renewing is not None:
-            self._renewing.cancel()
+            # Not in the middle of a change: servers would be left that nobody closes.
+            async with self._changing:
+                self._renewing.cancel()
             await asyncio.wait((self._renewing,))
             self._renewing = None
         await _close(self._servers)
