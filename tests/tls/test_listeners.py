@@ -22,6 +22,7 @@ from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from a2a_grpc.server.auth.credentials import PeerCertificate
 from a2a_grpc.server.bindings import http
+from a2a_grpc.server.bindings.asgi.connection import ConnectionLimits
 from a2a_grpc.server.bindings.asgi.listener import HttpListener, _bind
 from a2a_grpc.server.tls import Asks, Certificates
 from tests.bindings_grpc.scripted import Scripted, serving
@@ -135,19 +136,41 @@ async def test_calls_over_tls(authority: Authority, tmp_path: Path, kind: str) -
     assert [found.credentials.certificate for found in both.handler.calls] == [None, None]
 
 
-async def test_every_answer_has_hsts_and_plain_ones_have_none(files: Files, authority: Authority) -> None:
-    async with listening(files) as both:
-        async with httpx.AsyncClient(verify=trusting(authority), trust_env=False) as client:
-            missing = await client.get(f"{both.url}/nothing")
-        assert (missing.status_code, "strict-transport-security" in missing.headers) == (404, True)
-    listener = HttpListener(http.create_app(Scripted()), "127.0.0.1", 0)
+START = b"POST /message:send HTTP/1.1\r\nhost: x\r\n"
+
+
+@pytest.mark.parametrize("tls", [True, False], ids=["TLS", "plain"])
+@pytest.mark.parametrize(
+    ("status", "request_bytes", "limits"),
+    [
+        (200, b"GET /tasks/t1?A2A-Version=1.0 HTTP/1.1\r\nhost: x\r\n\r\n", ConnectionLimits()),
+        (404, b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n", ConnectionLimits()),
+        (400, b"this is not HTTP\r\n\r\n", ConnectionLimits()),
+        (408, START + b"content-length: 2\r\n\r\n{", ConnectionLimits(body_timeout=0.1)),
+        (431, START + b"x: " + b"y" * 2000, ConnectionLimits(head_bytes=1000)),
+        (503, b"", ConnectionLimits(connections=0)),
+    ],
+    ids=["200", "404", "400", "408", "431", "503"],
+)
+async def test_every_answer_has_hsts_and_plain_ones_have_none(
+    status: int, request_bytes: bytes, limits: ConnectionLimits, tls: bool, files: Files, authority: Authority
+) -> None:
+    """RFC 6797, 7.1 and 7.2; and each says when it was (RFC 9110, 6.6.1)."""
+    certificates = Certificates(files.cert, files.key, asks="none") if tls else None
+    listener = HttpListener(http.create_app(Scripted()), "127.0.0.1", 0, limits=limits, certificates=certificates)
     port = await listener.start()
     try:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            plain = await client.get(f"http://127.0.0.1:{port}/tasks/t1", headers=HEADERS)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(authority) if tls else None)
+        writer.write(request_bytes)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        writer.close()
     finally:
         await listener.stop(0.0)
-    assert (plain.status_code, "strict-transport-security" in plain.headers) == (200, False)
+    found = dict(line.lower().split(": ", 1) for line in head.splitlines()[1:-1])
+    assert head.startswith(f"HTTP/1.1 {status} ")
+    assert found.get("strict-transport-security") == ("max-age=31536000" if tls else None)
+    assert found["date"].endswith(" gmt")
+    assert ("retry-after" in found) == (status == 503)
 
 
 @pytest.mark.parametrize("listener", ["gRPC", "HTTP"])

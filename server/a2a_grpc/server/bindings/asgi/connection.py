@@ -16,6 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from a2a_grpc.server.bindings.asgi.failure import error_headers
 from a2a_grpc.server.bindings.asgi.tls import certificate_state
 from a2a_grpc.wire.errors import A2AError, InvalidArgumentError, UnavailableError, error_body
 
@@ -171,12 +172,16 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, error: A2AError) -> None:
         body = orjson.dumps(error_body(error))
+        headers = (
+            *self.server_state.default_headers,
+            *error_headers(error, None, b""),
+            (b"content-type", b"application/json"),
+            (b"connection", b"close"),
+            (b"content-length", b"%d" % len(body)),
+        )
         if not self.transport.is_closing():
-            self.transport.write(
-                STATUS_LINE[status]
-                + b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-                + body
-            )
+            lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+            self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)
             self.transport.close()
 
 
