@@ -248,6 +248,19 @@ async def test_each_door_has_its_key(scheme: str, route: str, doors: Doors, issu
                 assert not closed, method
 
 
+async def test_the_card_names_no_interface_that_opens_to_nobody(doors: Doors, issuer: Issuer) -> None:
+    """8.3.1: what it lists are interfaces over which the agent can be called, and the first is the preferred one."""
+    for scheme in SCHEMES:
+        async with calling(doors, "HTTP+JSON", scheme, good(scheme, issuer)) as caller:
+            path = f"/{scheme}/.well-known/agent-card.json"
+            answer = await caller.http.get(path, headers=caller.parameters)  # type: ignore[attr-defined]
+        named = [entry["protocolBinding"] for entry in answer.json()["supportedInterfaces"]]
+        assert named == (["HTTP+JSON", "JSONRPC"] if scheme == "mtls" else ["GRPC", "HTTP+JSON", "JSONRPC"]), scheme
+    told = "Callers of the agent of the tenant mtls need a client certificate, and the gRPC listener asks for none"
+    log = doors.service.log(None)
+    assert log.count("need a client certificate") == log.count(told) == 1
+
+
 async def test_over_grpc_a_certificate_is_asked_for_in_the_handshake(tmp_path: Path) -> None:
     """One of an authority that is trusted and that names nobody gets through it, and no further."""
     authority = Authority()

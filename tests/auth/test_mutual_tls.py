@@ -16,6 +16,8 @@ from cryptography import x509
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.pb.a2a_pb2_grpc import A2AServiceStub
 from a2a_grpc.server.auth.mutual_tls import read_certificate
+from a2a_grpc.server.compose.hosts import host_one, shut_doors
+from a2a_grpc.server.settings import load
 from tests.auth.conftest import AGENT, API_KEYS
 from tests.auth.issuer import AUDIENCE, Issuer
 from tests.conformance.callers import KEYS, say
@@ -74,6 +76,37 @@ async def serving(folder: Path, **env: str) -> AsyncIterator[Places]:
         yield places
     finally:
         replica.close()
+
+
+ALL = ["GRPC", "HTTP+JSON", "JSONRPC"]
+
+
+@pytest.mark.parametrize(
+    ("http", "grpc", "security", "named", "told"),
+    [
+        ("optional", "none", "mtls", ALL[1:], ["the gRPC listener asks for none", "Set A2A_TLS_GRPC_CLIENT_CERT,"]),
+        ("optional", None, "mtls", ALL[1:], ["the gRPC listener asks for none", "Set A2A_TLS_GRPC_CLIENT_CERT,"]),
+        ("none", "required", "mtls", ALL[:1], ["the HTTP listener asks for none", "Set A2A_TLS_CLIENT_CERT,"]),
+        ("none", "required", "mtls+apiKey", ALL[:1], ["the HTTP listener asks for none"]),
+        ("none", "required", "mtls, apiKey", ALL, []),
+        ("optional", "none", "apiKey", ALL, []),
+        ("required", None, "mtls", ALL, []),
+        ("optional", "required", "mtls", ALL, []),
+    ],
+)
+def test_where_no_certificate_is_asked_for_nobody_is_sent(
+    http: str, grpc: str | None, security: str, named: list[str], told: list[str]
+) -> None:
+    """The card names the interfaces over which some caller gets in (8.3.1); what is missing is told at start."""
+    env = {"A2A_TLS_CERT_FILE": "c", "A2A_TLS_KEY_FILE": "k", "A2A_TLS_CLIENT_CA_FILE": "ca", "A2A_MTLS": "san"}
+    env |= {"A2A_API_KEYS": API_KEYS, "A2A_SECURITY": security, "A2A_TLS_CLIENT_CERT": http}
+    settings = load(env | ({"A2A_TLS_GRPC_CLIENT_CERT": grpc} if grpc else {}))
+    hosts = host_one(settings, AGENT)
+    (hosted,) = hosts
+    assert [entry.protocol_binding for entry in hosted.card.supported_interfaces] == named
+    sentences = list(shut_doors(settings, hosts))
+    assert len(sentences) == bool(told)
+    assert all(part in sentence for sentence in sentences for part in told)
 
 
 def message(text: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from a2a_grpc.server.bindings.upstream.target import parse_target
 from a2a_grpc.server.bindings.upstream.upstream import Upstream
 from a2a_grpc.server.card.published import publish
 from a2a_grpc.server.card.signing import PublishedKeys
-from a2a_grpc.server.compose.hosts import host_executor, host_many, host_one, open_doors
+from a2a_grpc.server.compose.hosts import host_executor, host_many, host_one, open_doors, shut_doors
 from a2a_grpc.server.compose.levels import watch_levels
 from a2a_grpc.server.compose.listeners import (
     Published,
@@ -290,7 +290,7 @@ def _complain(problems: Sequence[str]) -> int:
 
 
 async def _serve(settings: Settings, hosts: Hosts, life: _Life, registry_url: str | None) -> None:
-    _warn([*settings.warnings, *open_doors(hosts)], life)
+    _warn([*settings.warnings, *open_doors(hosts), *shut_doors(settings, hosts)], life)
     signing = load_signing_keys(settings.keys.signing.paths)
     certificates = compose_certificates(settings)
     async with AsyncExitStack() as stack:

@@ -53,6 +53,14 @@ class Gate:
         return not self._schemes
 
     @property
+    def certified(self) -> bool:
+        """Nobody gets in without a client certificate, whatever else they have."""
+        mutual = {
+            name for name, scheme in self._schemes.items() if scheme.card.WhichOneof("scheme") == "mtls_security_scheme"
+        }
+        return bool(mutual) and not self._anonymous and all(one.schemes & mutual for one in self._required)
+
+    @property
     def challenge(self) -> str:
         """The value of WWW-Authenticate: a challenge of each scheme that could open; "" without any."""
         return self._challenge(self._required)

@@ -99,6 +99,27 @@ def open_doors(hosts: Hosts) -> Iterator[str]:
             )
 
 
+def shut_doors(settings: Settings, hosts: Hosts) -> Iterator[str]:
+    """A sentence for each listener over which nobody can call an agent that needs certificates."""
+    shut = [
+        (listener, name)
+        for listener, name, asks in (
+            ("gRPC", "A2A_TLS_GRPC_CLIENT_CERT", settings.tls.grpc_requires),
+            ("HTTP", "A2A_TLS_CLIENT_CERT", settings.tls.http_asks),
+        )
+        if not asks
+    ]
+    for hosted in hosts:
+        if hosted.gate.certified:
+            whom = f"the agent of the tenant {hosted.tenant}" if hosted.tenant else "the agent"
+            for listener, name in shut:
+                yield (
+                    f"Callers of {whom} need a client certificate, and the {listener} listener asks for none: nobody "
+                    f"can call it there, so its card does not name {listener}. Set {name}, or let callers in by "
+                    "another scheme too."
+                )
+
+
 def limits_of(settings: Settings) -> HostLimits:
     """The limits that hold where a tenant has none of its own."""
     return settings.quotas.limits(settings.limits.max_message_bytes)
@@ -126,7 +147,7 @@ def _host(
 
     Raises: ValueError that lists what is missing.
     """
-    card = _served(settings, dress(agent.card), tenant)
+    card = _served(settings, gate, dress(agent.card), tenant)
     declared = agent.card.capabilities
     switched_off = declared.HasField("push_notifications") and not declared.push_notifications
     card.capabilities.push_notifications = settings.push.enabled and not switched_off
@@ -147,7 +168,7 @@ def _host(
     signer.sign(card)
 
     def complete(extended: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
-        served = _served(settings, dress(extended), tenant)
+        served = _served(settings, gate, dress(extended), tenant)
         gate.declare(served)
         return served
 
@@ -155,5 +176,9 @@ def _host(
     return Hosted(agent, gate, card, limits, tenant=tenant, extended=extended)
 
 
-def _served(settings: Settings, card: a2a_pb2.AgentCard, tenant: str) -> a2a_pb2.AgentCard:
-    return with_interfaces(card, settings.public_grpc_addr, settings.public_http_url, tenant)
+def _served(settings: Settings, gate: Gate, card: a2a_pb2.AgentCard, tenant: str) -> a2a_pb2.AgentCard:
+    grpc, http = settings.public_grpc_addr, settings.public_http_url
+    if gate.certified:
+        # An interface in the card is one that callers may choose, and the first one is what they prefer.
+        grpc, http = grpc if settings.tls.grpc_requires else "", http if settings.tls.http_asks else ""
+    return with_interfaces(card, grpc, http, tenant)

@@ -69,9 +69,14 @@ class TlsSettings(Group):
         return (self.grpc_client_cert or self.client_cert) == "required"
 
     @property
+    def http_asks(self) -> bool:
+        """The HTTP listener asks for client certificates."""
+        return self.client_cert != "none"
+
+    @property
     def asks(self) -> bool:
         """Some listener asks for client certificates."""
-        return self.client_cert != "none" or self.grpc_requires
+        return self.http_asks or self.grpc_requires
 
     def problems(self) -> Iterator[str]:
         """A sentence for what is configured by half."""
@@ -82,7 +87,7 @@ class TlsSettings(Group):
         ):
             if value is not None and other is None:
                 yield f"{name} is set, but {other_name} is not. TLS needs both."
-        asking = "A2A_TLS_CLIENT_CERT" if self.client_cert != "none" else "A2A_TLS_GRPC_CLIENT_CERT"
+        asking = "A2A_TLS_CLIENT_CERT" if self.http_asks else "A2A_TLS_GRPC_CLIENT_CERT"
         if self.asks and self.client_ca_file is None:
             yield f"{asking} asks for client certificates, but A2A_TLS_CLIENT_CA_FILE does not say whose are accepted."
         if not self.asks and self.client_ca_file is not None:
