@@ -61,7 +61,11 @@ async def test_3_1_11_the_extended_card_needs_authentication(
     connect: Connect, replicas: tuple[Replica, Replica], guarded: tuple[Replica, Replica]
 ) -> None:
     """13.3, B097: no key, a wrong one, and a service that knows nobody."""
-    await refused(UNAUTHENTICATED, (await connect(replicas[0])).call(EXTENDED))
+    failure = await refused(UNAUTHENTICATED, (await connect(replicas[0])).call(EXTENDED))
+    assert failure.message == "The extended card needs credentials, and there are none that this service would take."
+    assert "www-authenticate" not in failure.parameters  # RFC 9110 section 15.5.2: one that applies, and none does
+    said = "The card of the agent declares an extended card, which is for callers that are known, and nobody is"
+    assert said in replicas[0].log(None) and said not in guarded[0].log(None)
     for key in ("", "wrong", KEYS["alice"] + "x", KEYS["alice"].upper()):
         failure = await refused(UNAUTHENTICATED, (await connect(guarded[0], key=key)).call(EXTENDED))
         if failure.binding != "GRPC":

@@ -89,14 +89,19 @@ def host_many(settings: Settings, path: str) -> Hosts:
 
 
 def open_doors(hosts: Hosts) -> Iterator[str]:
-    """A sentence for each agent that anybody may call."""
+    """A sentence for each agent that anybody may call, and one where its card promises what is not for anybody."""
     for hosted in hosts:
         if hosted.gate.open:
-            whom = f"the agent of the tenant {hosted.tenant}" if hosted.tenant else "the agent"
+            whom = _whom(hosted)
             yield (
                 "Nothing says how callers are known (A2A_API_KEYS, A2A_JWT_ISSUER, A2A_OIDC_ISSUER, A2A_MTLS, or auth "
                 f"in a file of agents): anybody may call {whom}. That is for development."
             )
+            if hosted.extends:
+                yield (
+                    f"The card of {whom} declares an extended card, which is for callers that are known, and nobody "
+                    "is: GetExtendedAgentCard and skills with scopes are refused."
+                )
 
 
 def shut_doors(settings: Settings, hosts: Hosts) -> Iterator[str]:
@@ -111,13 +116,17 @@ def shut_doors(settings: Settings, hosts: Hosts) -> Iterator[str]:
     ]
     for hosted in hosts:
         if hosted.gate.certified:
-            whom = f"the agent of the tenant {hosted.tenant}" if hosted.tenant else "the agent"
+            whom = _whom(hosted)
             for listener, name in shut:
                 yield (
                     f"Callers of {whom} need a client certificate, and the {listener} listener asks for none: nobody "
                     f"can call it there, so its card does not name {listener}. Set {name}, or let callers in by "
                     "another scheme too."
                 )
+
+
+def _whom(hosted: Hosted) -> str:
+    return f"the agent of the tenant {hosted.tenant}" if hosted.tenant else "the agent"
 
 
 def limits_of(settings: Settings) -> HostLimits:

@@ -18,9 +18,14 @@ class GetExtendedAgentCard:
 
         Raises: ExtendedAgentCardNotConfiguredError; UnauthenticatedError for anonymous callers (13.3).
         """
-        extended = self._hosts[caller.scope.tenant].extended
+        hosted = self._hosts[caller.scope.tenant]
+        extended = hosted.extended
         if extended is None or not extended.configured:
             raise _not_configured()
+        if hosted.gate.open:
+            raise UnauthenticatedError(
+                "The extended card needs credentials, and there are none that this service would take."
+            )
         if not caller.authenticated:
             raise UnauthenticatedError("The extended card needs credentials; the public card says which.")
         who = caller.principal
