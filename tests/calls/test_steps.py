@@ -20,14 +20,17 @@ from a2a_grpc.wire.errors import (
     InternalError,
     InvalidArgumentError,
     PushNotificationNotSupportedError,
+    QuotaExceededError,
     TaskNotFoundError,
     UnauthenticatedError,
     UnavailableError,
     UnsupportedOperationError,
     VersionNotSupportedError,
+    Violation,
 )
 from a2a_grpc.wire.rules import OPERATIONS
 from tests.calls.pipelines import REQUEST, answering, call, pipeline, raising
+from tests.support.metrics import measuring
 
 TASK = a2a_pb2.Task(id="task")
 
@@ -117,6 +120,21 @@ async def test_an_error_of_the_protocol_is_left_as_it_is(caplog: pytest.LogCaptu
         await pipeline(raising(error)).unary("GetTask", REQUEST, call())
     assert caught.value is error
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_limit_that_the_operation_notices_is_counted_and_on_record(caplog: pytest.LogCaptureFixture) -> None:
+    """As one of the caller: by whose it is and what it limits, and in the audit trail."""
+    error = QuotaExceededError("One too many.", quotas=[Violation("task:webhooks", "The limit is 1.")])
+    served = pipeline(raising(error))
+    with measuring() as meters, caplog.at_level(logging.INFO, "a2a_grpc.audit"):
+        for _ in range(2):
+            with pytest.raises(QuotaExceededError):
+                await served.unary("GetTask", REQUEST, call())
+        labels = {"a2a_tenant": "", "a2a_limit_of": "task", "a2a_limit": "webhooks"}
+        assert meters.read().of("a2a_limit_refusals_total", **labels) == 2
+        assert meters.read().of("a2a_limit_refusals_total") == 2
+    (record,) = [record for record in caplog.records if record.name == "a2a_grpc.audit"]
+    assert record.getMessage().startswith("limit-reached") and "limit='task:webhooks'" in record.getMessage()
 
 
 # -- deadline --------------------------------------------------------------------------------------------------------

@@ -161,10 +161,15 @@ async def test_so_many_and_no_more(caller: Caller, hook: Receiver) -> None:
     """A2A_PUSH_MAX_CONFIGS (100): also with a message, of which nothing is stored then."""
     task = await caller.task("ask")
     await asyncio.gather(*(create(caller, task.id, config(hook, id=f"{number}")) for number in range(100)))
-    await refused(RESOURCE_EXHAUSTED, create(caller, task.id, config(hook)))
-    await refused(
-        RESOURCE_EXHAUSTED, caller.send(say("echo hi", task_id=task.id, task_push_notification_config=config(hook)))
-    )
+    with_message = caller.send(say("echo hi", task_id=task.id, task_push_notification_config=config(hook)))
+    for failure in (
+        await refused(RESOURCE_EXHAUSTED, create(caller, task.id, config(hook))),
+        await refused(RESOURCE_EXHAUSTED, with_message),
+    ):
+        assert failure.quotas == {"task:webhooks": "The limit is 100 push notification configs."}
+        # To wait does not help: there is room when one is deleted.
+        assert failure.retry_after is None and "retry-after" not in failure.parameters
+        assert failure.http == (0 if failure.binding == "GRPC" else 429)
     assert len((await caller.get(task.id)).history) == len(task.history)
     await create(caller, task.id, config(hook, "/again", id="7"))
     await delete(caller, task.id, "8")

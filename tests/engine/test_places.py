@@ -11,7 +11,7 @@ from a2a_grpc.server.agents import Turn
 from a2a_grpc.server.core import states
 from a2a_grpc.server.engine.lease import Lease
 from a2a_grpc.server.store.errors import StoreUnavailableError
-from a2a_grpc.wire.errors import ResourceExhaustedError
+from a2a_grpc.wire.errors import QuotaExceededError, ResourceExhaustedError, Violation
 from tests.engine.nodes import Node, open_node
 from tests.support.audit import audit
 from tests.support.lossy import lossy
@@ -144,6 +144,26 @@ async def test_a_full_queue_refuses_and_nothing_is_stored(server: StoreServer) -
             await node.until(task_id, states.COMPLETED)
         # The same message, sent again, is new: it was never accepted.
         assert (await node.task("one too many", message_id="again")).status.state == states.COMPLETED
+
+
+async def test_a_task_for_which_too_much_waits_says_so_and_stores_nothing(server: StoreServer) -> None:
+    """It is a limit of the task, and named as one; a full queue is the service's trouble, and no quota."""
+    gate = Gate()
+    async with open_node(server.url, gate.agent, max_turns=1, max_ready=1) as node:
+        task_id = await node.begin("first")
+        for number in range(100):
+            await node.begin(f"m{number}", task_id)
+        with pytest.raises(QuotaExceededError) as crowded:
+            await node.begin("one too many", task_id)
+        assert crowded.value.quotas == (Violation("task:waiting", "The limit is 100 messages that wait."),)
+        assert crowded.value.retry_after
+        assert len((await node.get(task_id)).history) == 101
+        await node.begin("waits for a place")
+        with pytest.raises(ResourceExhaustedError) as full:
+            await node.begin("one too many")
+        assert full.value.quotas == ()
+        await node.cancel(task_id)
+        gate.open.set()
 
 
 async def test_an_answer_that_is_refused_leaves_the_task_parked(server: StoreServer) -> None:

@@ -4,13 +4,16 @@ import pytest
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent
+from a2a_grpc.server.auth.credentials import Credentials
 from a2a_grpc.server.auth.gate import Gate
 from a2a_grpc.server.auth.principal import ANONYMOUS, Principal
+from a2a_grpc.server.calls.call import Call
+from a2a_grpc.server.calls.current import Current
+from a2a_grpc.server.calls.steps import Limits
 from a2a_grpc.server.hosting.hosts import Hosted
 from a2a_grpc.server.hosting.limiter import Limiter
 from a2a_grpc.server.hosting.limits import HostLimits, Quota
 from a2a_grpc.server.store.quotas import Quotas
-from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.stock import Rate
 from a2a_grpc.wire.errors import QuotaExceededError
 from tests.support.metrics import measuring
@@ -28,10 +31,17 @@ def hosted() -> Hosted:
 
 
 async def enter(limiter: Limiter, one: Hosted, who: Principal, peer: str, *, streaming: bool = False) -> None:
-    ticket = limiter.ticket(one, who, peer, streaming=streaming)
+    """A call that comes, and is still there."""
     method = "SubscribeToTask" if streaming else "GetTask"
-    request = a2a_pb2.GetTaskRequest(id="x")
-    await limiter.enter(ticket, one, method, request, who, peer, Scope("acme", who.name), streaming=streaming)
+    call = Call(method=method, binding="GRPC", parameters={}, credentials=Credentials(), peer=peer)
+    current = Current(call=call, request=a2a_pb2.GetTaskRequest(id="x"), streaming=streaming, tenant="acme")
+    current.hosted, current.principal, current.owner = one, who, who.name
+    step = Limits(limiter)
+    try:
+        await step.enter(current)
+    except QuotaExceededError as error:
+        assert await step.leave(current, error) is error
+        raise
 
 
 async def test_refusals_are_counted_by_tenant_and_limit(one_store_server: StoreServer) -> None:

@@ -155,7 +155,7 @@ async def test_a_task_lets_only_so_many_messages_wait(store: TaskStore) -> None:
     for number in range(100):
         assert (await send(store, stored, origin(f"m{number}"))).outcome is Outcome.QUEUED
     full = await read(store, stored.task_id)
-    assert (await send(store, stored, origin("one too many", "m"))).outcome is Outcome.FULL
+    assert (await send(store, stored, origin("one too many", "m"))).outcome is Outcome.CROWDED
     assert (await read(store, stored.task_id)).seq == full.seq
     assert await store.known(ALICE, dedupe("m"), stored.task_id) is None
     # A place that is free again can be had.
@@ -178,7 +178,7 @@ async def test_so_many_messages_may_wait_for_one_task_and_no_more(store: TaskSto
     """Whoever reads the task reads them all: a hundred is the limit."""
     stored = await create(store)
     placed = [await send(store, stored, origin(f"m{number}")) for number in range(101)]
-    assert [one.outcome for one in placed] == [Outcome.QUEUED] * 100 + [Outcome.FULL]
+    assert [one.outcome for one in placed] == [Outcome.QUEUED] * 100 + [Outcome.CROWDED]
     full = await read(store, stored.task_id)
     assert (full.seq, len(full.queue)) == (101, 100)
     # There is room again when one is taken.

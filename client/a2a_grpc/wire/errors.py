@@ -196,7 +196,7 @@ class ResourceExhaustedError(
 
 
 class QuotaExceededError(ResourceExhaustedError):
-    """A limit of the caller or of its tenant is reached; `quotas` says which."""
+    """A limit is reached; `quotas` says whose it is, and of what."""
 
 
 class DeadlineExceededError(

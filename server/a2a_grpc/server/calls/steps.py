@@ -26,7 +26,7 @@ from a2a_grpc.server.service.finding import not_found
 from a2a_grpc.server.store.errors import StoreUnavailableError, TaskErasedError
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.telemetry.facts import know
-from a2a_grpc.server.telemetry.instruments import STREAMS
+from a2a_grpc.server.telemetry.instruments import LIMITS_REACHED, STREAMS
 from a2a_grpc.wire.errors import (
     A2AError,
     DeadlineExceededError,
@@ -354,6 +354,11 @@ class Limits(Step):
     async def leave(self, current: Current, error: BaseException | None) -> BaseException | None:
         if current.ticket is not None:
             self._limiter.leave(current.ticket)
+        if isinstance(error, QuotaExceededError):
+            # Also what only the operation can notice: a limit of a task, or of a registry.
+            for reached in error.quotas:
+                of, _, what = reached.field.partition(":")
+                LIMITS_REACHED.add(self.whose(current).tenant, of, what)
         return error
 
 

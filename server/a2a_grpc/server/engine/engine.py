@@ -14,6 +14,7 @@ from a2a_grpc.server.agents import Agent, Answers, Skill, Turn
 from a2a_grpc.server.core import ids, states
 from a2a_grpc.server.core.clock import now_ms
 from a2a_grpc.server.core.events import Fold, message_added, milliseconds, set_timestamp, status_changed
+from a2a_grpc.server.core.limits import limit_reached
 from a2a_grpc.server.engine.invoke import End, invoke
 from a2a_grpc.server.engine.lease import Lease
 from a2a_grpc.server.engine.run import Limits, Run, lookup
@@ -24,7 +25,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.letters import DeadLetters
 from a2a_grpc.server.store.records import Dedupe, Origin, Outcome, Placed, Scope, StoredTask, Webhook
 from a2a_grpc.server.store.tail import LogTail
-from a2a_grpc.server.store.tasks import TaskStore
+from a2a_grpc.server.store.tasks import MAX_QUEUE, TaskStore
 from a2a_grpc.server.telemetry.facts import know_more
 from a2a_grpc.wire.errors import (
     InternalError,
@@ -368,14 +369,24 @@ class Engine:
             case Outcome.KNOWN:
                 return Accepted(task_id=placed.task_id, seq=placed.seq, repeated=True)
             case Outcome.FULL:
+                # The service's trouble: no quota of anybody is used up.
                 raise ResourceExhaustedError(
-                    "Too much waits already, for a replica or for this task; nothing was stored.",
+                    "Too much waits for a replica already; nothing was stored.", retry_after=_RETRY_AFTER
+                )
+            case Outcome.CROWDED:
+                raise limit_reached(
+                    "Too much waits for this task already; nothing was stored.",
+                    "task:waiting",
+                    f"{MAX_QUEUE} messages that wait",
                     retry_after=_RETRY_AFTER,
                 )
             case Outcome.HOOKED:
-                raise ResourceExhaustedError(
+                assert intake.webhook is not None  # noqa: S101 -- it is the one that was refused
+                raise limit_reached(
                     "The task has as many push notification configs as it may; nothing was stored. Delete one first, "
-                    "or send the message without."
+                    "or send the message without.",
+                    "task:webhooks",
+                    f"{intake.webhook.limit} push notification configs",
                 )
             case Outcome.GONE:
                 raise TaskNotFoundError("There is no such task.")

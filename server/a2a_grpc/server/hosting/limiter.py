@@ -15,7 +15,7 @@ from a2a_grpc.server.store.errors import StoreUnavailableError
 from a2a_grpc.server.store.quotas import Quotas, Refused, Room, Ticket
 from a2a_grpc.server.store.records import Scope
 from a2a_grpc.server.store.stock import Bucket
-from a2a_grpc.server.telemetry.instruments import LIMITS_REACHED, LIMITS_UNCHECKED
+from a2a_grpc.server.telemetry.instruments import LIMITS_UNCHECKED
 from a2a_grpc.wire.errors import QuotaExceededError, Violation
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Limiter:
         tasks = hosted.limits.caller.tasks
         try:
             if tasks is not None and _begins_a_task(request) and await self._quotas.busy(scope) >= tasks:
-                raise self._refusal(hosted, "caller", "tasks", f"{tasks} tasks that run or wait", _A_PLACE)
+                raise self._refusal("caller", "tasks", f"{tasks} tasks that run or wait", _A_PLACE)
             if not buckets and not rooms:
                 return
             refused = await self._quotas.enter(ticket, hosted.tenant, buckets, rooms)
@@ -78,23 +78,22 @@ class Limiter:
             log.warning("calls are let in without being counted: %s", error)
             return
         if refused is not None:
-            raise self._refused(hosted, refused)
+            raise self._refused(refused)
 
     def leave(self, ticket: Ticket) -> None:
         """The call is over."""
         self._quotas.leave(ticket)
 
-    def _refused(self, hosted: Limited, refused: Refused) -> QuotaExceededError:
+    def _refused(self, refused: Refused) -> QuotaExceededError:
         by = refused.by
         whose = "tenant" if len(by.whose) == 1 else "caller"
         if isinstance(by, Bucket):
             limit = f"{by.rate.per_second:g} calls a second, {by.rate.burst:g} at once"
-            return self._refusal(hosted, whose, f"rate:{by.what}", limit, refused.retry_after or _A_PLACE)
+            return self._refusal(whose, f"rate:{by.what}", limit, refused.retry_after or _A_PLACE)
         limit = f"{by.places} {'open streams' if by.what == 'streams' else 'calls in progress'}"
-        return self._refusal(hosted, whose, by.what, limit, _A_PLACE)
+        return self._refusal(whose, by.what, limit, _A_PLACE)
 
-    def _refusal(self, hosted: Limited, whose: str, what: str, limit: str, retry_after: float) -> QuotaExceededError:
-        LIMITS_REACHED.add(hosted.tenant, whose, what)
+    def _refusal(self, whose: str, what: str, limit: str, retry_after: float) -> QuotaExceededError:
         who = "You have" if whose == "caller" else "All callers together have"
         return QuotaExceededError(
             f"{who} reached the limit of {limit} ({what}). Try again later.",

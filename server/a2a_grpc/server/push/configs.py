@@ -16,7 +16,7 @@ class PushConfigs:
         """A task may have so many as `limit`."""
         self._webhooks = webhooks
         self._sealer = sealer
-        self._limit = limit
+        self.limit = limit
 
     def pack(self, config: Config, scope: Scope) -> Webhook:
         """`config` as it is stored, with an id of the server's where it has none (3.1.7)."""
@@ -25,7 +25,7 @@ class PushConfigs:
         kept.id = config.id or ids.new_id()
         kept.ClearField("task_id")
         content = self._sealer.seal(kept.SerializeToString(), _belongs_to(scope, kept.id))
-        return Webhook(id=kept.id, content=content, limit=self._limit)
+        return Webhook(id=kept.id, content=content, limit=self.limit)
 
     def unpack(self, content: bytes, scope: Scope, task_id: str, config_id: str) -> Config:
         """The config in what `pack` made."""

@@ -4,6 +4,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.core import ids, pages
+from a2a_grpc.server.core.limits import limit_reached
 from a2a_grpc.server.push.configs import PushConfigs
 from a2a_grpc.server.push.sealing import SealedError
 from a2a_grpc.server.service.caller import Caller
@@ -15,7 +16,6 @@ from a2a_grpc.wire.errors import (
     InternalError,
     InvalidArgumentError,
     PushNotificationNotSupportedError,
-    ResourceExhaustedError,
     TaskNotFoundError,
     Violation,
     excerpt,
@@ -46,7 +46,7 @@ class PushConfigOperations:
     ) -> a2a_pb2.TaskPushNotificationConfig:
         """Add a webhook to a task, or replace the one of the same id.
 
-        Raises: TaskNotFoundError; ResourceExhaustedError where the task has as many as it may.
+        Raises: TaskNotFoundError; QuotaExceededError where the task has as many as it may.
         """
         configs, stored = self._configs, await self._find(request.task_id, caller)
         outcome, config_id = await configs.put(stored, request)
@@ -54,7 +54,11 @@ class PushConfigOperations:
             case Outcome.GONE:
                 raise not_found(request.task_id)
             case Outcome.HOOKED:
-                raise too_many()
+                raise limit_reached(
+                    "The task has as many push notification configs as it may; delete one first.",
+                    "task:webhooks",
+                    f"{configs.limit} push notification configs",
+                )
         made = a2a_pb2.TaskPushNotificationConfig()
         made.CopyFrom(request)
         made.id = config_id
@@ -107,11 +111,6 @@ class PushConfigOperations:
             return [self._configs.unpack(hook.content, stored.scope, stored.task_id, hook.id) for hook in page]
         except SealedError as error:
             raise _unreadable() from error
-
-
-def too_many() -> ResourceExhaustedError:
-    """The error for one webhook more than a task may have."""
-    return ResourceExhaustedError("The task has as many push notification configs as it may; delete one first.")
 
 
 def _unreadable() -> InternalError:

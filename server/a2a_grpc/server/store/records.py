@@ -66,6 +66,8 @@ class Outcome(enum.Enum):
     """The same message was accepted before."""
     FULL = "FULL"
     """The ready queue is at its limit."""
+    CROWDED = "CROWDED"
+    """As many messages wait for the task as may."""
     HOOKED = "HOOKED"
     """The task has as many webhooks as it may."""
     GONE = "GONE"

@@ -246,7 +246,7 @@ local function accept(outcome, seq, epoch)
 end
 if busy then
   local _, queued = string.gsub(task[4], '%d+', '')
-  if queued >= tonumber(ARGV[17]) then return {'FULL'} end
+  if queued >= tonumber(ARGV[17]) then return {'CROWDED'} end
   local seq = append(tonumber(task[3]), {ARGV[16]}, 1, ARGV[8], ARGV[12], ARGV[13], ARGV[14])
   local queue = task[4] == '' and tostring(seq) or (task[4] .. ' ' .. seq)
   redis.call('HSET', KEYS[1], 'seq', seq, 'queue', queue)

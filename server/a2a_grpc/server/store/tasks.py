@@ -50,8 +50,8 @@ _SOON = 1.0
 _CARD_KEPT_MS = 400 * 86_400_000
 _LOOK_AGAIN_MS = 5000
 _OLDEST_SERVER = (7, 0)
-# Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it.
-_MAX_QUEUE = 100
+MAX_QUEUE = 100
+"""Messages that wait for one task's turn. Each is read again with whatever reads the task until a snapshot holds it."""
 # So many entries are folded before others get their turn.
 _FOLD_PAGE = 1000
 
@@ -256,8 +256,8 @@ class TaskStore:
         """Send a message to a task: it begins a turn where the task is parked, and waits its turn otherwise.
 
         `resumed` is the status that a parked task takes. `webhook` is one more of the task, or takes the place of that
-        with the same id. STATE and GONE mean that `stored` is out of date, FULL that too much waits already, for a
-        replica or for the task, HOOKED that the task has as many webhooks as it may.
+        with the same id. STATE and GONE mean that `stored` is out of date, FULL that too much waits for a replica
+        already, CROWDED that too much does for the task, HOOKED that the task has as many webhooks as it may.
         """
         task_id, scope, keys = stored.task_id, stored.scope, self.keys_of(stored.task_id)
         status = resumed.status_update.status
@@ -295,12 +295,12 @@ class TaskStore:
                 *origin.packed(),
                 resumed.SerializeToString(),
                 message_added(origin.message).SerializeToString(),
-                _MAX_QUEUE,
+                MAX_QUEUE,
                 *(() if webhook is None else (*webhook.packed(), webhook.limit)),
             ],
         )
         placed = _placed(reply, task_id, dedupe)
-        if placed.outcome in {Outcome.FULL, Outcome.HOOKED, Outcome.GONE, Outcome.STATE}:
+        if placed.outcome in {Outcome.FULL, Outcome.CROWDED, Outcome.HOOKED, Outcome.GONE, Outcome.STATE}:
             await self._release(scope, dedupe, task_id)
         elif known is not None and known.task_id == task_id:
             # Whoever noted it first may take it back.

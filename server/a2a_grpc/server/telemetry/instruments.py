@@ -181,7 +181,7 @@ LIMITS_REACHED: Final = Counter(
     "a2a.limit.of",
     "a2a.limit",
 )
-"""By tenant as configured, whose limit it was (`caller`, `tenant`, `peer`), and what was limited (`rate:send`)."""
+"""By tenant as configured, whose limit it was (`caller`, `tenant`, `peer`, `task`), and of what (`rate:send`)."""
 
 LIMITS_UNCHECKED: Final = Counter(
     "a2a.limit.unchecked", "{call}", "Calls that were let in uncounted because the store was away."
