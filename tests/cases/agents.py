@@ -12,6 +12,7 @@ from google.protobuf import struct_pb2
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Fail, Reject, Retry, Turn
 from tests.conformance.agent import BY_WORD
+from tests.support.waiting import wait_until
 
 Act = Callable[[Turn, str], Awaitable[None]]
 
@@ -37,6 +38,13 @@ async def _tick(turn: Turn, rest: str) -> None:
         await turn.stream("ticks", text=f"{number} ", last=number == int(count))
     if end:
         await ENDS[end[0]](turn)
+
+
+async def _after(turn: Turn, rest: str) -> None:
+    """`after PATH N MS`: as `tick`, once there is a file PATH."""
+    path, _, ticking = rest.partition(" ")
+    await wait_until(Path(path).exists, "somebody says that it may go on", 60)
+    await _tick(turn, ticking)
 
 
 async def _counted(turn: Turn, rest: str) -> None:
@@ -330,6 +338,7 @@ HOOKS: dict[str, Act] = {
 WORDS: dict[str, Act] = {
     **BY_WORD,
     "tick": _tick,
+    "after": _after,
     "counted": _counted,
     "stamps": _stamps,
     "step": _step,

@@ -1,8 +1,10 @@
 """The agent that the client tests call. The first word of a message says what it does."""
 
 import asyncio
+from pathlib import Path
 
 from a2a_grpc.server.agents import Agent, Reject, Turn
+from tests.support.waiting import wait_until
 
 agent = Agent(name="Client test agent", description="Does what the first word says.", version="1.0", answers="mixed")
 
@@ -29,6 +31,13 @@ async def do(turn: Turn) -> None:
             count, pause = rest.split(" ")
             for number in range(1, int(count) + 1):
                 await asyncio.sleep(float(pause) / 1000)
+                await turn.stream("ticks", text=f"{number} ", last=number == int(count))
+        case "halves":
+            # The second half when a file is there.
+            count, path = rest.split(" ")
+            for number in range(1, int(count) + 1):
+                if number == int(count) // 2 + 1:
+                    await wait_until(Path(path).exists, "somebody says that it may go on", 60)
                 await turn.stream("ticks", text=f"{number} ", last=number == int(count))
         case "ask":
             await turn.require_input("What is your name?")

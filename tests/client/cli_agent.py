@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, Reject, Turn
+from tests.support.waiting import wait_until
 
 agent = Agent(
     name="Command test agent",
@@ -33,10 +35,11 @@ async def do(turn: Turn) -> None:
             for number in range(1, int(rest) + 1):
                 await turn.stream("count", text=f"{number} ", last=number == int(rest))
         case "tick":
-            last, pause = map(int, rest.split(" "))
-            for one in range(1, last + 1):
-                await asyncio.sleep(pause / 1000)
-                await turn.stream("ticks", text=f"{one}\n", last=one == last)
+            await _tick(turn, rest)
+        case "after":
+            path, _, ticking = rest.partition(" ")
+            await wait_until(Path(path).exists, "somebody says that it may go on", 60)
+            await _tick(turn, ticking)
         case "ask":
             await turn.require_input("What is your name?")
         case "auth":
@@ -68,6 +71,13 @@ async def do(turn: Turn) -> None:
             await turn.artifact("metadata", data=turn.metadata)
         case _:
             await turn.artifact("echo", text=rest)
+
+
+async def _tick(turn: Turn, rest: str) -> None:
+    last, pause = map(int, rest.split(" "))
+    for one in range(1, last + 1):
+        await asyncio.sleep(pause / 1000)
+        await turn.stream("ticks", text=f"{one}\n", last=one == last)
 
 
 def _described(part: a2a_pb2.Part) -> list[str]:

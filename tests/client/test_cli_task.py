@@ -7,7 +7,11 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,10 +79,12 @@ def test_a2acli_task_cancel_001_reports_the_state(run: Run, url: str) -> None:
     assert run("task", "get", task_id).fields["State"] == ["CANCELED"]
 
 
-def test_a2acli_task_poll_001_a_look_and_a_wait(run: Run, url: str) -> None:
-    task_id = started(run, "tick 4 100")
+def test_a2acli_task_poll_001_a_look_and_a_wait(run: Run, url: str, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    task_id = started(run, f"after {go} 4 100")
     assert run("task", "get", task_id).fields["State"][0] in ("SUBMITTED", "WORKING")
 
+    go.touch()
     waited = run("task", "get", task_id, "--wait", "--poll-interval", "100ms")
     assert (waited.code, waited.err) == (0, "")
     assert waited.fields["State"] == ["COMPLETED"]
@@ -142,20 +148,31 @@ def test_a2acli_task_poll_003_a_wait_stops_where_the_caller_is_asked(run: Run, u
 
 
 @pytest.mark.parametrize("transport", BINDINGS)
-def test_a2acli_task_subscribe_001_follows_a_task(run: Run, url: str, transport: str) -> None:
-    task_id = started(run, "tick 3 200")
-    done = run("task", "subscribe", task_id, "--stream", "-o", "json", "--transport", transport)
+def test_a2acli_task_subscribe_001_follows_a_task(run: Run, url: str, tmp_path: Path, transport: str) -> None:
+    go = tmp_path / "go"
+    task_id = started(run, f"after {go} 3 10")
+    with subscribing(task_id, "--transport", transport) as (process, events):
+        first = next(events)
+        go.touch()
+        *others, last = events
+        assert process.wait(30) == 0
 
-    assert done.code == 0
-    first, *_, last = done.json
     assert first["task"]["id"] == task_id
     assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
-    told = [text for event in done.json for text in texts(event)]
-    assert "".join(told) == "1\n2\n3\n"
+    assert "".join(text for event in (first, *others) for text in texts(event)) == "1\n2\n3\n"
 
     (whole,) = run("task", "subscribe", task_id, "-o", "json", "--transport", transport).json
     assert whole["id"] == task_id
     assert whole["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@contextmanager
+def subscribing(*argv: str) -> Iterator[tuple[subprocess.Popen[str], Iterator[Any]]]:
+    """A process that follows a task, and the events that it prints. It has subscribed when the first one is there."""
+    command = [sys.executable, "-m", "a2a_grpc.command", "task", "subscribe", *argv, "--stream", "-o", "json"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process, map(json.loads, process.stdout)
 
 
 def texts(event: dict[str, dict[str, dict[str, list[dict[str, str]]]]]) -> list[str]:
@@ -180,15 +197,14 @@ def test_a2acli_task_subscribe_002_goes_on_after_a_cut(run: Run, two_replicas: P
     both["supportedInterfaces"] += run("card", "get", "-a", other.http_url, "-o", "json").json[0]["supportedInterfaces"]
     file = tmp_path / "card.json"
     file.write_text(json.dumps(both))
-    (answer,) = run("send", "-a", other.http_url, "tick 16 200", "--async", "-o", "json").json
-    argv = ["task", "subscribe", "-a", str(file), answer["task"]["id"], "--stream", "-o", "json"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "a2a_grpc.command", *argv], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        events = [json.loads(process.stdout.readline()) for _ in range(3)]
+    go = tmp_path / "go"
+    (answer,) = run("send", "-a", other.http_url, f"after {go} 16 200", "--async", "-o", "json").json
+    with subscribing("-a", str(file), answer["task"]["id"]) as (process, coming):
+        events = [next(coming)]
+        go.touch()
+        events += islice(coming, 2)
         one.kill()
-        events += [json.loads(line) for line in process.stdout]
+        events += coming
         assert process.wait(30) == 0
 
     assert "".join(text for event in events for text in texts(event)) == "".join(f"{n}\n" for n in range(1, 17))

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +36,8 @@ pytestmark = pytest.mark.agent(AGENT)
 # -- another process ---------------------------------------------------------------------------------------------------
 
 
-async def elsewhere(token: str, url: str = "") -> list[tuple[str, str]]:
-    """What another process is told that has nothing but the token (and a URL)."""
+async def elsewhere(token: str, url: str = "", attached: Callable[[], object] = lambda: None) -> list[tuple[str, str]]:
+    """What another process is told that has nothing but the token (and a URL); it is `attached` when it prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "tests.client.reattach", *([url] if url else [])),
@@ -45,9 +46,15 @@ async def elsewhere(token: str, url: str = "") -> list[tuple[str, str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(token.encode()), 30)
+    assert process.stdin is not None and process.stdout is not None
+    async with asyncio.timeout(30):
+        process.stdin.write(token.encode())
+        process.stdin.close()
+        first = await process.stdout.readline()
+        attached()
+        rest, err = await process.communicate()
     assert process.returncode == 0, err.decode()
-    return [(line["kind"], line["text"]) for line in map(json.loads, out.decode().splitlines())]
+    return [(line["kind"], line["text"]) for line in map(json.loads, (first + rest).decode().splitlines())]
 
 
 def pieces(lines: list[tuple[str, str]]) -> str:
@@ -61,13 +68,14 @@ async def cut_off(agent: RemoteAgent, text: str, seconds: float) -> Continuation
     return caught.value.continuation
 
 
-async def test_another_process_is_told_the_rest(two_replicas: Pair) -> None:
+async def test_another_process_is_told_the_rest(two_replicas: Pair, tmp_path: Path) -> None:
     """At the other replica: what the first process knows comes as the task, what it missed piece by piece."""
+    go = tmp_path / "go"
     async with await RemoteAgent.connect(two_replicas.replicas[0].http_url) as agent:
-        place = await cut_off(agent, "tick 25 150", 1.0)
+        place = await cut_off(agent, f"halves 25 {go}", 1.0)
     assert place.target == two_replicas.replicas[0].http_url and place.cursor > 1
 
-    lines = await elsewhere(place.to_token(), two_replicas.replicas[1].http_url)
+    lines = await elsewhere(place.to_token(), two_replicas.replicas[1].http_url, go.touch)
 
     (kind, known), *_, result = lines
     assert kind == "TaskUpdate" and known and known + pieces(lines) == numbers(25)
@@ -77,18 +85,21 @@ async def test_another_process_is_told_the_rest(two_replicas: Pair) -> None:
     assert again[-1] == ("Completed", numbers(25)), "it has ended meanwhile, and the token says where it is"
 
 
-async def test_the_replica_that_worked_is_killed_while_another_process_holds_the_continuation() -> None:
+async def test_the_replica_that_worked_is_killed_while_another_process_holds_the_continuation(
+    tmp_path: Path,
+) -> None:
     """The task is run again elsewhere; whoever holds the token is told its end."""
+    go = tmp_path / "go"
     with fresh_store_server() as store:
         one, two = (Replica(agent="tests.cases.agents:agent", redis_url=store.url, env=ENV) for _ in range(2))
         try:
             for started in (one, two):
                 await asyncio.to_thread(started.start)
             async with await RemoteAgent.connect(one.http_url) as agent:
-                begun = await agent.start("tick 8 100")
+                begun = await agent.start(f"after {go} 8 100")
                 assert isinstance(begun, Continuation)
-                reattached = asyncio.create_task(elsewhere(begun.to_token(), two.http_url))
-                await wait_until(lambda: _has_artifacts(agent, begun.task_id), "it has begun")
+                reattached = asyncio.create_task(elsewhere(begun.to_token(), two.http_url, go.touch))
+                await wait_until(lambda: _has_artifacts(agent, begun.task_id), "it has begun", 30)
             one.kill()
             lines = await reattached
         finally:
