@@ -37,6 +37,8 @@ class Site:
         self.flow = "device"
         self.lives = 3600
         self.given = 0
+        self.refuses = False
+        """Whatever token is shown."""
         self.refused_first = 1
         """So many looks at the device flow come before the person has signed in."""
         self.forms: list[dict[str, list[str]]] = []
@@ -71,8 +73,8 @@ class Site:
         if request.target == "/token":
             return self.token()
         self.shown.append(request.headers.get("authorization", ""))
-        if self.shown[-1] != f"Bearer token-{self.given}":
-            return answer_to(request, UnauthenticatedError("Who are you?"))
+        if self.refuses or self.shown[-1] != f"Bearer token-{self.given}":
+            return answer_to(request, UnauthenticatedError(f"Who are you? {self.shown[-1]} refresh-{self.given}"))
         return answer_to(request, task(a2a_pb2.TASK_STATE_COMPLETED))
 
     def token(self) -> bytes:
@@ -195,3 +197,16 @@ async def test_what_cannot_be_signed_in_to(run: Run, site: Site, peer: HttpPeer)
     wrong = await done(run, "auth", "login", "-a", peer.url, "--client-id", "x", "--flow", "client-credentials")
     assert wrong.code == 4
     assert site.given == 0
+
+
+async def test_a2acli_auth_004_no_diagnostics_hold_a_token_that_is_kept(run: Run, site: Site, peer: HttpPeer) -> None:
+    """Nor one that was got in place of it, in this very run: the agent repeats what it was shown."""
+    await done(run, "auth", "login", "-a", peer.url, "--client-id", "cli")
+    site.refuses = True
+    for form in ("text", "json"):
+        found = await done(run, "task", "get", "-a", peer.url, "t1", "--debug", "-o", form)
+        assert found.code == 4
+        assert "token-" not in found.out + found.err
+        assert "refresh-" not in found.out + found.err
+        assert "Who are you? Bearer [hidden] [hidden]" in found.err
+    assert site.shown == ["Bearer token-1", "Bearer token-2", "Bearer token-2", "Bearer token-3"]

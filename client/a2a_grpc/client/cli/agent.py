@@ -149,7 +149,7 @@ def credentials(run: Invocation) -> list[Credentials]:
     found: list[Credentials] = []
     if args.bearer:
         found.append(BearerToken(args.bearer))
-    elif (signed_in := kept(agent_key(run), args.client_secret or "")) is not None:
+    elif (signed_in := kept(agent_key(run), args.client_secret or "", run.tokens)) is not None:
         found.append(signed_in)
     if args.api_key:
         found.append(ApiKey(args.api_key))

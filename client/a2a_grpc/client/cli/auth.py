@@ -52,7 +52,7 @@ async def _login(run: Invocation) -> int:
         raise CommandError(USAGE, "A client is needed that the authorization server knows: --client-id.")
     target = await resolved(run)
     warn_if_insecure(run)
-    store, secret = Store(agent_key(run)), args.client_secret or ""
+    store, secret = Store(agent_key(run), run.tokens), args.client_secret or ""
     flow = args.flow or (CLIENT if secret else DEVICE)
     credentials: KeptDevice | KeptClient
     if flow == DEVICE:

@@ -83,6 +83,8 @@ class Invocation:
     settings: Settings
     printer: Printer
     seen: Seen = field(default_factory=Seen)
+    tokens: set[str] = field(default_factory=set, repr=False)
+    """What was got by signing in, then or now, and is shown to the agent or to its authorization server."""
 
     @property
     def out(self) -> TextIO:
@@ -141,7 +143,7 @@ class Invocation:
         return printer_for(self.args, sys.stdout, lines=True)
 
     def _secrets(self) -> list[str]:
-        given: list[str] = []
+        given = [*self.tokens]
         for name in self.args.options:
             value = getattr(self.args, OPTIONS[name].dest) if name in SECRET_OPTIONS else None
             given += [one for _, one in value] if isinstance(value, list) else [value or ""]

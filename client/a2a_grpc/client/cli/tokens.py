@@ -42,8 +42,10 @@ class Entry:
 class Store:
     """The file of one agent."""
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, seen: set[str] | None = None) -> None:
+        """`seen` gets each token that is read or written, so that whoever prints can hide it."""
         self.agent = agent
+        self._seen = set() if seen is None else seen
         self.file = _folder() / f"{hashlib.sha256(agent.encode()).hexdigest()[:32]}.json"
 
     def entry(self) -> Entry | None:
@@ -61,10 +63,13 @@ class Store:
             return None
         left = float("inf") if kept.get("expires_at") is None else float(kept["expires_at"]) - time.time()
         until = time.monotonic() + left
-        return Token(str(kept["access_token"]), until - _EARLY_SECONDS, until, str(kept.get("refresh_token") or ""))
+        token = Token(str(kept["access_token"]), until - _EARLY_SECONDS, until, str(kept.get("refresh_token") or ""))
+        self._note(token)
+        return token
 
     def save(self, flow: str, client_id: str, scopes: Sequence[str], wanted: Wanted | None, token: Token) -> None:
         """Keep a token. The file is there as a whole or not at all, and never readable for others."""
+        self._note(token)
         left = token.holds_until - time.monotonic()
         value = {
             "agent": self.agent,
@@ -87,6 +92,9 @@ class Store:
         there = self.file.exists()
         self.file.unlink(missing_ok=True)
         return there
+
+    def _note(self, token: Token) -> None:
+        self._seen |= {token.value, token.refresh} - {""}
 
     def _read(self) -> dict[str, Any] | None:
         try:
@@ -171,9 +179,9 @@ class KeptClient(_Kept, ClientCredentials):
         return await super()._grant(endpoints, scope, around)
 
 
-def kept(agent: str, client_secret: str) -> OAuth | None:
-    """What to show to an agent for which somebody has signed in before; None: nobody has."""
-    store = Store(agent)
+def kept(agent: str, client_secret: str, seen: set[str]) -> OAuth | None:
+    """What to show to an agent for which somebody has signed in before; None: nobody has. `seen`: see `Store`."""
+    store = Store(agent, seen)
     entry = store.entry()
     if entry is None:
         return None
