@@ -188,7 +188,9 @@ async def test_a_token_is_for_the_scheme_that_it_was_got_for(run: Run, site: Sit
     site.flow = "oidc"
     found = await done(run, "task", "get", "-a", peer.url, "t1")
     assert found.code == 4
+    assert "No token is kept for what the agent's card asks for now" in found.err
     assert "auth login" in found.err
+    assert "A2ACLI_ERR_CREDENTIALS_MISSING" in found.err
     assert site.shown == []
 
 
@@ -210,3 +212,25 @@ async def test_a2acli_auth_004_no_diagnostics_hold_a_token_that_is_kept(run: Run
         assert "refresh-" not in found.out + found.err
         assert "Who are you? Bearer [hidden] [hidden]" in found.err
     assert site.shown == ["Bearer token-1", "Bearer token-2", "Bearer token-2", "Bearer token-3"]
+
+
+@pytest.mark.parametrize("flow", ["client", "device"])
+@pytest.mark.parametrize("renews", [True, False])
+async def test_a_token_that_is_refused_though_its_time_is_not_over(
+    run: Run, site: Site, peer: HttpPeer, flow: str, renews: bool
+) -> None:
+    """It was shown and refused, as one of --bearer is (11.4): nothing is missing, and nothing is over."""
+    site.flow = flow
+    secret = ("--client-secret", "hush-hush") if flow == "client" else ()
+    await done(run, "auth", "login", "-a", peer.url, "--client-id", "cli", *secret)
+    if not renews:
+        file = Store(card_url(peer.url)).file
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"refresh_token": ""}))
+    site.refuses = True
+    found = await done(run, "task", "get", "-a", peer.url, "t1", "-o", "json")
+
+    error = found.json[0]["error"]
+    assert (found.code, error["code"]) == (4, "A2ACLI_ERR_AUTH_FAILED")
+    assert error["message"].startswith("Who are you?")
+    assert error["hint"] == "`a2a-grpc auth login` gets another token."
+    assert site.shown == ["Bearer token-1", "Bearer token-2"][: 1 + renews]

@@ -23,7 +23,7 @@ from a2a_grpc.client.printing import plain
 from a2a_grpc.client.states import INTERRUPTED as WAITING
 from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, UnavailableError
+from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, UnauthenticatedError, UnavailableError
 
 _MIN_SECRET: Final = 4
 """Shorter ones are no secrets, and to hide each of their letters would hide everything."""
@@ -136,7 +136,7 @@ class Invocation:
     def has_credentials(self) -> bool:
         """Whether somebody is shown any; what a service parameter is for is not known here."""
         names = ({*SECRET_OPTIONS} - {"svc-param"} | {"client-cert"}) & {*self.args.options}
-        return any(getattr(self.args, OPTIONS[name].dest) for name in names)
+        return bool(self.tokens) or any(getattr(self.args, OPTIONS[name].dest) for name in names)
 
     def streaming_printer(self) -> Printer:
         """The form of output that the arguments ask for, for events as they come."""
@@ -234,6 +234,8 @@ def _hint(error: A2AError | CommandError, invocation: Invocation) -> str:
         return f"{invocation.args.prog} --help says more." if error.code == USAGE else ""
     if isinstance(error, UnavailableError | DeadlineExceededError) and invocation.seen.state not in TERMINAL:
         return invocation.resume()
+    if isinstance(error, UnauthenticatedError) and invocation.tokens:
+        return "`a2a-grpc auth login` gets another token."
     if getattr(invocation.args, "task_id", None) and not invocation.args.debug:
         return "--debug shows what was exchanged with the agent."
     return ""

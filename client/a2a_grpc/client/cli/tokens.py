@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from a2a_grpc.client.cli.settings import GLOBAL_FILE
 from a2a_grpc.client.credentials import ClientCredentials, DeviceFlow
-from a2a_grpc.client.credentials.base import Surroundings, Wanted
+from a2a_grpc.client.credentials.base import Access, Surroundings, Wanted
 from a2a_grpc.client.credentials.endpoint import Token
 from a2a_grpc.client.credentials.oauth import Endpoints, OAuth, Prompt
 from a2a_grpc.client.errors import CredentialsError
@@ -117,6 +118,10 @@ def entries() -> list[Entry]:
     return sorted(found, key=lambda entry: entry.agent)
 
 
+class _NoOtherTokenError(CredentialsError):
+    """There is no way to a token but to sign in again; the message says why, for whoever has none that holds."""
+
+
 class _Kept(OAuth):
     """A flow whose token is kept in a file."""
 
@@ -128,6 +133,18 @@ class _Kept(OAuth):
     anew = False
     """The user signs in again, whatever there is."""
 
+    @property
+    @abstractmethod
+    def _may_ask(self) -> bool:
+        """Whether there may be a token that nothing renews: nobody has to be asked for it, or somebody can be."""
+
+    async def renewed(self, wanted: Wanted | None, around: Surroundings, refused: Access) -> Access | None:
+        """See Credentials."""
+        try:
+            return await super().renewed(wanted, around, refused)
+        except _NoOtherTokenError:
+            return None  # the agent's refusal is what there is to tell: the time of the token need not be over
+
     async def _fetch(
         self, wanted: Wanted | None, scopes: tuple[str, ...], around: Surroundings, old: Token | None
     ) -> Token:
@@ -135,6 +152,10 @@ class _Kept(OAuth):
             old = self.store.load(wanted)
             if old is not None and old.fresh:
                 return old
+            if old is None and not self._may_ask:
+                raise _NoOtherTokenError(
+                    "No token is kept for what the agent's card asks for now. `a2a-grpc auth login` gets one."
+                )
         token = await super()._fetch(wanted, scopes, around, old)
         self.store.save(self.name, self.client_id, self.own_scopes, wanted, token)
         return token
@@ -154,9 +175,13 @@ class KeptDevice(_Kept, DeviceFlow):
         self.own_scopes = scopes
         self.anew = prompt is not None
 
+    @property
+    def _may_ask(self) -> bool:
+        return self.anew
+
     async def _grant(self, endpoints: Endpoints, scope: dict[str, str], around: Surroundings) -> dict[str, Any]:
-        if not self.anew:
-            raise CredentialsError("The time of the token is over. `a2a-grpc auth login` gets another one.")
+        if not self._may_ask:
+            raise _NoOtherTokenError("The time of the token is over. `a2a-grpc auth login` gets another one.")
         return await super()._grant(endpoints, scope, around)
 
 
@@ -173,9 +198,13 @@ class KeptClient(_Kept, ClientCredentials):
         self.anew = anew
         self._has_secret = bool(client_secret)
 
+    @property
+    def _may_ask(self) -> bool:
+        return self._has_secret
+
     async def _grant(self, endpoints: Endpoints, scope: dict[str, str], around: Surroundings) -> dict[str, Any]:
-        if not self._has_secret:
-            raise CredentialsError("The time of the token is over, and there is no secret (A2ACLI_CLIENT_SECRET).")
+        if not self._may_ask:
+            raise _NoOtherTokenError("The time of the token is over, and there is no secret (A2ACLI_CLIENT_SECRET).")
         return await super()._grant(endpoints, scope, around)
 
 
