@@ -163,9 +163,11 @@ async def test_a2acli_auth_007_tokens_are_kept_safe_and_shown_by_themselves(
     # By any way to name the agent; a token that is given counts more; another agent is shown nothing.
     for ref in (peer.url, f"{peer.url}/", peer.url.removeprefix("http://"), card_url(peer.url)):
         assert (await done(run, "task", "get", "-a", ref, "t1", "--debug")).code == 0
+    warned = await done(run, "task", "get", "-a", peer.url, "t1", "--insecure")
+    assert "credentials are sent over a connection whose other end is not verified" in warned.err
     assert (await done(run, "task", "get", "-a", peer.url, "t1", "--bearer", "mine")).code == 4
     assert (await done(run, "task", "get", "-a", f"{peer.url}/other", "t1")).code == 4
-    assert site.shown == ["Bearer token-1"] * 4 + ["Bearer mine", ""]
+    assert site.shown == ["Bearer token-1"] * 5 + ["Bearer mine", ""]
 
     assert (await done(run, "auth", "logout", "-a", peer.url)).code == 0
     assert not file.exists()

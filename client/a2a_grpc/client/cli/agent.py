@@ -67,7 +67,8 @@ async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
     """See `connected`; the client is the caller's to close. `patience`: see `A2AClient.connect`."""
     args = run.args
     target = await resolved(run)
-    warn_if_insecure(run)
+    shown = credentials(run)
+    warn_if_insecure(run, shown)
     async with card_resolver(run) as resolver:
         return await A2AClient.connect(
             target,
@@ -77,7 +78,7 @@ async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
             patience=patience,
             ca_file=args.ca_file,
             resolver=resolver,
-            credentials=credentials(run),
+            credentials=shown,
             allow_origins=args.allow_origin,
             verify=not args.insecure,
             observer=WireLog(run) if args.debug else None,
@@ -164,12 +165,12 @@ def headers(run: Invocation) -> dict[str, str]:
     return dict(run.args.svc_param) | ({} if version == SUPPORTED_VERSION else {A2A_VERSION: version})
 
 
-def warn_if_insecure(run: Invocation) -> None:
-    """Say that nobody knows who gets the credentials (12.1)."""
+def warn_if_insecure(run: Invocation, shown: Sequence[Credentials] = ()) -> None:
+    """Say that nobody knows who gets the credentials (12.1): those of the arguments, and what else is `shown`."""
     args = run.args
     if args.insecure:
         run.say("WARNING: --insecure: TLS certificates are not verified, anybody may be at the other end.")
-        if run.has_credentials() or getattr(args, "svc_param", None):
+        if shown or run.has_credentials() or getattr(args, "svc_param", None):
             run.say("WARNING: credentials are sent over a connection whose other end is not verified.")
 
 
