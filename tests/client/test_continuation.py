@@ -19,7 +19,7 @@ from a2a_grpc.client import (
     StillRunningError,
     TaskNotFoundError,
 )
-from a2a_grpc.client.continuation import portable
+from a2a_grpc.client.portable import portable
 from a2a_grpc.client.session import Session
 from a2a_grpc.pb import a2a_pb2 as pb
 from a2a_grpc.wire.sequence import EVENT_SEQUENCE

@@ -7,10 +7,20 @@ is not tried.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from a2a_grpc.client import A2AClient, CardError, InvalidArgumentError, NotConnectedError, message
+from a2a_grpc.client import (
+    A2AClient,
+    CardError,
+    Continuation,
+    InvalidArgumentError,
+    NotConnectedError,
+    RemoteAgent,
+    message,
+)
+from a2a_grpc.client.discovery import Target
 from a2a_grpc.client.interfaces import GRPC, HTTP_JSON, JSONRPC
 from a2a_grpc.client.origins import Endpoint, Origins, endpoint, interface_endpoint
 from a2a_grpc.pb import a2a_pb2
@@ -149,6 +159,50 @@ async def test_a_card_that_the_caller_has_is_believed() -> None:
     """Only who fetches a card may be given one by somebody else."""
     with pytest.raises(NotConnectedError, match=r"other\.invalid"):
         await A2AClient.connect(card((GRPC, "1.0", "other.invalid:443")), connect_timeout=5)
+
+
+UNREADABLE = [
+    (HTTP_JSON, "http://[::1"),
+    (GRPC, "http://[fe80::1%eth0"),
+    (GRPC, "localhost:none"),
+    (HTTP_JSON, "http://localhost:65536"),
+    (HTTP_JSON, "localhost:8080"),
+    (JSONRPC, "http:///rpc"),
+    (HTTP_JSON, "http://u:secret-word@127.0.0.1"),
+    (GRPC, "grpc://u:secret-word@127.0.0.1:1"),
+    (GRPC, "u:secret-word@127.0.0.1:1"),
+    (JSONRPC, "http://u:secret-word@[::1"),
+    (HTTP_JSON, "http://u:secret-word/2@127.0.0.1"),
+]
+
+
+@pytest.mark.parametrize(("binding", "url"), UNREADABLE)
+@pytest.mark.parametrize("way", ["fetched", "in hand", "file"])
+async def test_an_address_that_cannot_be_used_is_left_out(binding: str, url: str, way: str, tmp_path: Path) -> None:
+    async with site((binding, "1.0", url), (HTTP_JSON, "1.0", "PEER/api")) as peer:
+        known = card((binding, "1.0", url), (HTTP_JSON, "1.0", f"{peer.url}/api"))
+        (tmp_path / "card.json").write_bytes(protojson.dumps(known))
+        targets: dict[str, Target] = {
+            "fetched": f"{peer.url}/agents/1",
+            "in hand": known,
+            "file": tmp_path / "card.json",
+        }
+        async with await RemoteAgent.connect(targets[way]) as agent:
+            assert agent.client.interface.url == f"{peer.url}/api"
+            place = await agent.start("hello")
+        assert isinstance(place, Continuation)
+        if way != "fetched":
+            assert isinstance(place.target, a2a_pb2.AgentCard)
+            assert [one.url for one in place.target.supported_interfaces][-1] == f"{peer.url}/api"
+            assert "secret-word" not in str(place.target)
+
+
+@pytest.mark.parametrize(("binding", "url"), UNREADABLE)
+async def test_where_no_address_can_be_used_that_is_said_without_a_password(binding: str, url: str) -> None:
+    for target, error in ((card((binding, "1.0", url)), CardError), (interface(binding, url), InvalidArgumentError)):
+        with pytest.raises(error, match=r"address") as told:
+            await A2AClient.connect(target)
+        assert "secret-word" not in str(told.value)
 
 
 @pytest.mark.parametrize(

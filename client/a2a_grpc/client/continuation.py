@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
 
 from a2a_grpc.client.tokens import Fields, encode, state_word
 from a2a_grpc.pb import a2a_pb2
@@ -68,24 +67,6 @@ class Continuation:
         )
 
 
-def portable(url: str, card: a2a_pb2.AgentCard | None, interface: a2a_pb2.AgentInterface) -> Address:
-    """The agent without what may be a credential: its URL without user and query, or else its interfaces without those.
-
-    `url` is "" where there is none. Of a card nothing stays but how to connect.
-    """
-    if url:
-        return _clean(url)
-    if card is None:
-        return _clean_interface(interface)
-    return a2a_pb2.AgentCard(
-        supported_interfaces=[_clean_interface(one) for one in card.supported_interfaces],
-        capabilities=a2a_pb2.AgentCapabilities(
-            streaming=card.capabilities.streaming,
-            extensions=[a2a_pb2.AgentExtension(uri=one.uri) for one in card.capabilities.extensions],
-        ),
-    )
-
-
 def target_fields(target: Address) -> dict[str, Any]:
     """A target as the fields of a token."""
     match target:
@@ -108,17 +89,3 @@ def target_in(fields: Fields) -> Address:
     except (InvalidArgumentError, JsonParseError) as error:
         raise fields.wrong("the agent in it is none") from error
     raise fields.wrong("it names no agent")
-
-
-def _clean(url: str) -> str:
-    if "://" not in url:
-        return url
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _clean_interface(interface: a2a_pb2.AgentInterface) -> a2a_pb2.AgentInterface:
-    copy = a2a_pb2.AgentInterface()
-    copy.CopyFrom(interface)
-    copy.url = _clean(interface.url)
-    return copy

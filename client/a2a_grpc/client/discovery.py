@@ -12,7 +12,7 @@ from a2a_grpc.client.credentials.choosing import Authenticator, choose
 from a2a_grpc.client.errors import CardError, CredentialsError
 from a2a_grpc.client.interfaces import GRPC, some, usable
 from a2a_grpc.client.options import Options
-from a2a_grpc.client.origins import Endpoint, Origins, endpoint, interface_endpoint
+from a2a_grpc.client.origins import Endpoint, Origins, endpoint, interface_endpoint, is_readable
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
 from a2a_grpc.wire.headers import SUPPORTED_VERSION
@@ -54,7 +54,9 @@ async def find(
     else:
         offered, card = await _given(target)
     tls_by_default = _is_url(target, "https://")
-    interfaces: Sequence[a2a_pb2.AgentInterface] = usable(offered, bindings)
+    if isinstance(target, a2a_pb2.AgentInterface):
+        interface_endpoint(target, tls_by_default=False)  # the caller's own: what is wrong with it is said
+    interfaces: Sequence[a2a_pb2.AgentInterface] = _readable(usable(offered, bindings))
     if fetched is not None:
         interfaces = _on_its_own(interfaces, origins, fetched, tls_by_default=tls_by_default)
 
@@ -79,6 +81,15 @@ def certificate_in(credentials: Sequence[Credentials]) -> tuple[Path, Path] | No
     return (Path(found.cert_file), Path(found.key_file)) if found else None
 
 
+def _readable(interfaces: Sequence[a2a_pb2.AgentInterface]) -> list[a2a_pb2.AgentInterface]:
+    """Those whose address can be used. Raises CardError if there is none."""
+    kept = [interface for interface in interfaces if is_readable(interface)]
+    if not kept:
+        # Not with the addresses: there may be passwords in them.
+        raise CardError("No address in the agent's card can be used: they cannot be read, or have credentials in them.")
+    return kept
+
+
 def _on_its_own(
     interfaces: Sequence[a2a_pb2.AgentInterface], origins: Origins, card: Endpoint, *, tls_by_default: bool
 ) -> list[a2a_pb2.AgentInterface]:
@@ -86,7 +97,7 @@ def _on_its_own(
     kept = [
         interface
         for interface in interfaces
-        if (named := _where(interface, tls_by_default=tls_by_default)) and origins.may_name(named, card)
+        if origins.may_name(interface_endpoint(interface, tls_by_default=tls_by_default), card)
     ]
     if not kept:
         raise CardError(
@@ -103,7 +114,7 @@ def _unread(
     kept = [
         interface
         for interface in interfaces
-        if (called := _where(interface, tls_by_default=tls_by_default)) and origins.may_have_secrets(called)
+        if origins.may_have_secrets(interface_endpoint(interface, tls_by_default=tls_by_default))
     ]
     if not kept:
         raise CredentialsError(
@@ -111,14 +122,6 @@ def _unread(
             "with its scheme in allow_origins."
         )
     return kept
-
-
-def _where(interface: a2a_pb2.AgentInterface, *, tls_by_default: bool) -> Endpoint | None:
-    """The endpoint of an interface; None where its address cannot be read, which says nothing about the others."""
-    try:
-        return interface_endpoint(interface, tls_by_default=tls_by_default)
-    except InvalidArgumentError:
-        return None
 
 
 def _named(interfaces: Sequence[a2a_pb2.AgentInterface]) -> str:

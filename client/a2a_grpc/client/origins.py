@@ -42,19 +42,34 @@ def endpoint(url: str) -> Endpoint:
             raise InvalidArgumentError("An address must not hold credentials: give them as such, or as headers.")
         return Endpoint(_host(parts.hostname or ""), parts.port, parts.scheme.lower() not in _PLAIN)
     except ValueError as error:
-        raise InvalidArgumentError(f"{excerpt(url)} is no address: {error}.") from error
+        raise _no_address(url, error) from error
 
 
 def interface_endpoint(interface: a2a_pb2.AgentInterface, *, tls_by_default: bool) -> Endpoint:
     """The endpoint of an interface. Raises: InvalidArgumentError."""
     if interface.protocol_binding.upper() != GRPC:
-        return endpoint(interface.url)
-    address = grpc_address(interface.url, tls_by_default=tls_by_default)
+        found = endpoint(interface.url)
+        if not found.host or not interface.url.lower().startswith(("http://", "https://")):
+            raise _no_address(interface.url, ValueError("a URL of http or https is needed"))
+        return found
+    try:
+        address = grpc_address(interface.url, tls_by_default=tls_by_default)
+    except ValueError as error:
+        raise _no_address(interface.url, error) from error
     if address.target.startswith(_UNIX):
         return Endpoint("", None, address.tls)
     # A target of gRPC itself is scheme://authority/name; what is connected to is the name.
     name = address.target.rpartition("/")[2] if "://" in address.target else address.target.removeprefix("dns:")
     return endpoint(f"{'https' if address.tls else 'http'}://{name}")
+
+
+def is_readable(interface: a2a_pb2.AgentInterface) -> bool:
+    """Whether the address of an interface can be used: one that cannot says nothing about the others of its card."""
+    try:
+        interface_endpoint(interface, tls_by_default=False)
+    except InvalidArgumentError:
+        return False
+    return True
 
 
 class Origins:
@@ -107,6 +122,13 @@ def _origin(text: str) -> Endpoint:
     if not found.host or "/" in (rest if separator else text).rstrip("/"):
         raise InvalidArgumentError(f"{excerpt(text)} is no origin: write host, host:port, or https://host:port.")
     return found
+
+
+def _no_address(url: str, error: ValueError) -> InvalidArgumentError:
+    if "@" in url:
+        # Where a user and a password end is not known, and the reason quotes what it stumbles over.
+        return InvalidArgumentError("An address with an @ in it cannot be read: give credentials as such.")
+    return InvalidArgumentError(f"{excerpt(url)} is no address: {error}.")
 
 
 def _host(name: str) -> str:

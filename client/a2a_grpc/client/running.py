@@ -6,8 +6,9 @@ from contextlib import aclosing, suppress
 from typing import Final, TypeAlias, TypeVar
 
 from a2a_grpc.client.client import A2AClient, NumberedEvents
-from a2a_grpc.client.continuation import Address, Continuation, portable
+from a2a_grpc.client.continuation import Address, Continuation
 from a2a_grpc.client.errors import StreamBrokenError
+from a2a_grpc.client.portable import portable
 from a2a_grpc.client.results import (
     ArtifactChunk,
     Reply,
