@@ -18,6 +18,7 @@ from a2a_grpc.client.deadlines import time_limit, too_late
 from a2a_grpc.client.discovery import Found, Target, certificate_in, find
 from a2a_grpc.client.errors import NotConnectedError
 from a2a_grpc.client.interfaces import BINDINGS
+from a2a_grpc.client.lists import listed
 from a2a_grpc.client.options import Options, parameters
 from a2a_grpc.client.origins import Origins
 from a2a_grpc.client.polling import follow
@@ -137,13 +138,11 @@ class A2AClient(Closing):
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
         met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
         """
-        # A text would be taken for its letters, and one of them may be a star.
-        allow_origins = (allow_origins,) if isinstance(allow_origins, str) else allow_origins
         if isinstance(target, Configuration):
             credentials = target.credentials if credentials is None else credentials
             headers = {**target.headers, **(headers or {})}
             extensions = extensions or target.extensions
-            allow_origins = (*target.allow_origins, *allow_origins)
+            allow_origins = (*listed(target.allow_origins), *listed(allow_origins))
             ca_file = ca_file or target.ca_file
             target = target.target
         shown = (credentials,) if isinstance(credentials, Credentials) else tuple(credentials or ())

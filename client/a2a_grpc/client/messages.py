@@ -7,6 +7,7 @@ from typing import Any
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Value
 
+from a2a_grpc.client.lists import listed
 from a2a_grpc.pb import a2a_pb2
 
 
@@ -31,7 +32,7 @@ def message(
         task_id=task_id,
         context_id=context_id,
         parts=[a2a_pb2.Part(text=text)],
-        reference_task_ids=reference_task_ids,
+        reference_task_ids=listed(reference_task_ids),
     )
     if data is not None:
         made.parts.add(data=ParseDict(data, Value()))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from a2a_grpc.client.lists import listed
 from a2a_grpc.wire.errors import InvalidArgumentError
 from a2a_grpc.wire.headers import A2A_EXTENSIONS, A2A_VERSION, SUPPORTED_VERSION, format_extensions
 
@@ -38,7 +39,7 @@ def parameters(headers: Mapping[str, str], extensions: Sequence[str]) -> dict[st
     """
     merged = {A2A_VERSION: SUPPORTED_VERSION}
     if extensions:
-        merged[A2A_EXTENSIONS] = format_extensions(extensions)
+        merged[A2A_EXTENSIONS] = format_extensions(listed(extensions))
     for name, value in headers.items():
         key = header_name(name)
         if not value.isascii() or not value.isprintable():

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_grpc.client.interfaces import GRPC, grpc_address
+from a2a_grpc.client.lists import listed
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
 
@@ -81,7 +82,7 @@ class Origins:
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         """Raises InvalidArgumentError for what is no origin."""
-        origins = tuple(allowed)
+        origins = listed(allowed)
         self._anything = ANY in origins
         self._allowed = tuple(_origin(text) for text in origins if text != ANY)
 

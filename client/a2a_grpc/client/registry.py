@@ -17,6 +17,7 @@ from a2a_grpc.client.credentials.choosing import choose
 from a2a_grpc.client.deadlines import time_limit
 from a2a_grpc.client.discovery import certificate_in
 from a2a_grpc.client.errors import CredentialsError
+from a2a_grpc.client.lists import listed
 from a2a_grpc.client.options import Options, parameters
 from a2a_grpc.client.origins import Origins, endpoint
 from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
@@ -71,7 +72,7 @@ class Filters(TypedDict, total=False):
     skill: str
     tag: str
     provider: str
-    capabilities: Iterable[Capability]
+    capabilities: Iterable[Capability] | Capability
     binding: str
     input_mode: str
     output_mode: str
@@ -127,8 +128,8 @@ class Registry(Closing):
         )
         # The registry has no card that could name an authorization server.
         authenticator = choose(None, shown, Surroundings(connect_timeout, ca_file, lambda _: True))
-        allowed, called = (allow_origins,) if isinstance(allow_origins, str) else allow_origins, endpoint(url)
-        if authenticator.shows_something and not Origins(allowed).may_have_secrets(called):
+        called = endpoint(url)
+        if authenticator.shows_something and not Origins(allow_origins).may_have_secrets(called):
             raise CredentialsError(
                 f"Credentials are not sent to {excerpt(url)} in plain text. Where nobody can read along, name it with "
                 "its scheme in allow_origins."
@@ -148,7 +149,7 @@ class Registry(Closing):
         skill: str = "",
         tag: str = "",
         provider: str = "",
-        capabilities: Iterable[Capability] = (),
+        capabilities: Iterable[Capability] | Capability = (),
         binding: str = "",
         input_mode: str = "",
         output_mode: str = "",
@@ -167,7 +168,7 @@ class Registry(Closing):
             skill=skill,
             tag=tag,
             provider=provider,
-            capabilities=[_number(pb.Capability, one) for one in capabilities],
+            capabilities=[_number(pb.Capability, one) for one in listed(capabilities)],
             binding=binding,
             input_mode=input_mode,
             output_mode=output_mode,

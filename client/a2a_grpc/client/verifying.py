@@ -11,6 +11,7 @@ import orjson
 
 from a2a_grpc.client.closing import Closing
 from a2a_grpc.client.errors import CardSignatureError
+from a2a_grpc.client.lists import listed
 from a2a_grpc.client.options import Options
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.card_signatures import Signer, verify_signatures
@@ -61,7 +62,7 @@ class CardVerifier(Closing):
         from a2a_grpc.client.pool import Pool  # noqa: PLC0415 - see CardResolver
 
         self._known = _keys(jwks, "The key set") if jwks is not None else ()
-        self._urls = tuple(jwks_urls)
+        self._urls = listed(jwks_urls)
         for url in self._urls:
             _check(url)
         if jwks is None and not self._urls:

@@ -12,6 +12,7 @@ from a2a_grpc.client.credentials.base import Access, Credentials, Surroundings, 
 from a2a_grpc.client.credentials.endpoint import Client, Token, TokenRefusedError, ask, check, describe, token_in
 from a2a_grpc.client.credentials.fixed import bearer, takes_bearer
 from a2a_grpc.client.errors import CredentialsError
+from a2a_grpc.client.lists import listed
 from a2a_grpc.wire.errors import UnavailableError, excerpt
 
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
@@ -52,7 +53,7 @@ class OAuth(Credentials):
 
     def __init__(self, client: Client, scopes: Sequence[str], endpoints: Endpoints | None) -> None:
         self._client = client
-        self._scopes = tuple(scopes)
+        self._scopes = listed(scopes)
         self._endpoints = endpoints
         self._tokens: dict[tuple[str, tuple[str, ...]], _OneToken] = {}
 
