@@ -107,6 +107,26 @@ async def test_a2acli_card_get_005_a_registered_agent_wherever_an_agent_is_named
     assert "A2ACLI_ERR_CARD_NOT_FOUND" in gone.err
 
 
+async def test_how_to_go_on_names_the_registry_that_was_named(
+    run: Run, listed: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the agent: what came as a flag is in the command, so that it can be pasted."""
+    agent = f"registry:{listed.agent_id}"
+    argv = ("send", "echo hello", "-a", agent, "--registry", listed.url)
+    done = await asyncio.to_thread(run, *argv)
+    (context_id,) = done.fields["Context"]
+    assert done.fields["Resume"] == [
+        f'a2a-grpc send --context-id {context_id} --agent-card {agent} --registry {listed.url} "MESSAGE"'
+    ]
+    # Where the environment names it, it does so next time as well.
+    monkeypatch.setenv("A2ACLI_REGISTRY", listed.url)
+    monkeypatch.setenv("A2ACLI_AGENT_CARD", agent)
+    done = await asyncio.to_thread(run, "send", "echo hello")
+    assert done.fields["Resume"] == [f'a2a-grpc send --context-id {done.fields["Context"][0]} "MESSAGE"']
+    done = await asyncio.to_thread(run, "send", "echo hello", "--registry", listed.url)
+    assert f"--registry {listed.url} " in done.fields["Resume"][0]
+
+
 def test_what_cannot_be_searched(run: Run) -> None:
     for argv, text in (
         (["discover"], "A registry is needed"),

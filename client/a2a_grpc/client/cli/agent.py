@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from a2a_grpc.client.card import CardResolver, card_url, read_card
 from a2a_grpc.client.cli.failures import CARD_NOT_FOUND, USAGE, CommandError
-from a2a_grpc.client.cli.invocation import Invocation
+from a2a_grpc.client.cli.invocation import REGISTERED, Invocation
 from a2a_grpc.client.cli.tokens import kept
 from a2a_grpc.client.cli.wirelog import WireLog
 from a2a_grpc.client.client import A2AClient
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from a2a_grpc.client.verifying import CardVerifier
 
 _SCHEMES: Final = ("http://", "https://", "grpc://", "grpcs://")
-REGISTERED: Final = "registry:"
-"""What the name of an agent in a registry begins with."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]+)?(/.*)?")
 
 

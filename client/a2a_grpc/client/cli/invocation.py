@@ -25,6 +25,9 @@ from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import A2AError, DeadlineExceededError, UnauthenticatedError, UnavailableError
 
+REGISTERED: Final = "registry:"
+"""What the name of an agent in a registry begins with."""
+
 _MIN_SECRET: Final = 4
 """Shorter ones are no secrets, and to hide each of their letters would hide everything."""
 _HIDDEN: Final = "[hidden]"
@@ -114,8 +117,13 @@ class Invocation:
 
     def command(self, words: str, *arguments: str) -> str:
         """A command line that can be pasted; it names the agent as this one does."""
-        agent = self.args.agent_card if "agent_card" in self.args.flags else None
-        given = [*arguments, *(["--agent-card", _without_user(agent)] if agent else [])]
+        args = self.args
+        given = [*arguments]
+        if "agent_card" in args.flags:
+            given += ["--agent-card", _without_user(args.agent_card)]
+        # The id of an agent says nothing without its registry, which other names of agents have no use for.
+        if "registry" in args.flags and str(args.agent_card).startswith(REGISTERED):
+            given += ["--registry", _without_user(args.registry)]
         return " ".join(["a2a-grpc", words, *(shlex.quote(plain(one)) for one in given)])
 
     def resume(self) -> str:
