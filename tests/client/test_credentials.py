@@ -793,6 +793,13 @@ def service(service_auth: Authorization) -> Iterator[Replica]:
         replica.close()
 
 
+@pytest.mark.parametrize("given", [{"token_url": "https://x/token"}, {"device_url": "https://x/device"}])
+def test_one_address_of_the_device_flow_does_not_do_without_the_other(given: dict[str, str]) -> None:
+    """The card would say where to sign in, though somebody has named another server."""
+    with pytest.raises(InvalidArgumentError, match="token_url and device_url go together"):
+        DeviceFlow("screen", print, **given)
+
+
 async def test_the_service_knows_callers_by_whatever_they_have(
     binding: str, service: Replica, service_auth: Authorization
 ) -> None:

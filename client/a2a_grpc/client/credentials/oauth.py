@@ -13,7 +13,7 @@ from a2a_grpc.client.credentials.endpoint import Client, Token, TokenRefusedErro
 from a2a_grpc.client.credentials.fixed import bearer, takes_bearer
 from a2a_grpc.client.errors import CredentialsError
 from a2a_grpc.client.lists import listed
-from a2a_grpc.wire.errors import UnavailableError, excerpt
+from a2a_grpc.wire.errors import InvalidArgumentError, UnavailableError, excerpt
 
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _DEFAULT_INTERVAL: Final = 5.0
@@ -133,7 +133,7 @@ class DeviceFlow(OAuth):
 
     `prompt` is called with a `DeviceCode` to be shown, and may be async; the call that needs the token waits until the
     person is done. Where the servers are is found as for `ClientCredentials`; `token_url` and `device_url` together say
-    it instead of the card.
+    it instead of the card; one without the other raises InvalidArgumentError.
     """
 
     flow = "device_code"
@@ -148,6 +148,8 @@ class DeviceFlow(OAuth):
         token_url: str | None = None,
         device_url: str | None = None,
     ) -> None:
+        if bool(token_url) != bool(device_url):
+            raise InvalidArgumentError("token_url and device_url go together: one alone leaves the other to the card.")
         given = Endpoints(check(token_url), device=check(device_url)) if token_url and device_url else None
         super().__init__(Client(client_id, client_secret), scopes, given)
         self._prompt = prompt
