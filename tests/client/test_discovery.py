@@ -161,6 +161,22 @@ async def test_a_card_that_the_caller_has_is_believed() -> None:
         await A2AClient.connect(card((GRPC, "1.0", "other.invalid:443")), connect_timeout=5)
 
 
+@pytest.mark.parametrize("bindings", [["http+json"], "Http+Json"])
+async def test_the_case_of_a_binding_does_not_matter(bindings: list[str] | str) -> None:
+    offered = card((GRPC, "1.0", "other.invalid:443"), (HTTP_JSON, "1.0", "http://other.invalid"))
+    async with await A2AClient.connect(offered, bindings=bindings) as client:
+        assert client.interface.protocol_binding == HTTP_JSON
+
+
+@pytest.mark.parametrize(
+    ("bindings", "told"),
+    [(["GRPC", "soap"], "soap is no binding"), ("G", "G is no binding"), ([], "No binding is given")],
+)
+async def test_what_is_no_binding_is_no_fault_of_the_card(bindings: list[str] | str, told: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"{told}; there are GRPC, HTTP\+JSON, JSONRPC\."):
+        await A2AClient.connect(card((GRPC, "1.0", "other.invalid:443")), bindings=bindings)
+
+
 UNREADABLE = [
     (HTTP_JSON, "http://[::1"),
     (GRPC, "http://[fe80::1%eth0"),

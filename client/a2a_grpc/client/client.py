@@ -136,7 +136,8 @@ class A2AClient(Closing):
         (`ArtifactSchemas`).
 
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be
-        met, InvalidArgumentError for a target, header or origin that is wrong, and what `CardResolver.resolve` raises.
+        met, InvalidArgumentError for a target, binding, header or origin that is wrong, and what `CardResolver.resolve`
+        raises.
         """
         if isinstance(target, Configuration):
             credentials = target.credentials if credentials is None else credentials

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from a2a_grpc.client.credentials import ApiKey, BearerToken, ClientCertificate, ClientCredentials, Credentials
-from a2a_grpc.client.interfaces import BINDINGS
+from a2a_grpc.client.interfaces import known_bindings
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
 from a2a_grpc.wire.headers import SUPPORTED_VERSION
@@ -46,8 +46,8 @@ class Configuration:
 
     def __post_init__(self) -> None:
         """Raises InvalidArgumentError for values that don't go together."""
-        if self.binding is not None and self.binding.upper() not in BINDINGS:
-            raise InvalidArgumentError(f"{excerpt(self.binding)} is no binding; there are {', '.join(BINDINGS)}.")
+        if self.binding is not None:
+            known_bindings((self.binding,))
         if self.tenant and self.binding is None:
             raise InvalidArgumentError("A tenant needs a binding: without one the agent's card says the tenant.")
 

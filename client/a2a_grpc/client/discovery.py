@@ -10,7 +10,7 @@ from a2a_grpc.client.card import read_card
 from a2a_grpc.client.credentials import ClientCertificate, Credentials, Surroundings
 from a2a_grpc.client.credentials.choosing import Authenticator, choose
 from a2a_grpc.client.errors import CardError, CredentialsError
-from a2a_grpc.client.interfaces import GRPC, some, usable
+from a2a_grpc.client.interfaces import GRPC, known_bindings, some, usable
 from a2a_grpc.client.options import Options
 from a2a_grpc.client.origins import Endpoint, Origins, endpoint, interface_endpoint, is_readable
 from a2a_grpc.pb import a2a_pb2
@@ -46,6 +46,7 @@ async def find(
     fetch: Callable[[str], Awaitable[a2a_pb2.AgentCard]],
 ) -> Found:
     """The agent that `target` names, whose card `fetch` gets; for targets and errors see `A2AClient.connect`."""
+    bindings = known_bindings(bindings)
     fetched: Endpoint | None = None
     card: a2a_pb2.AgentCard | None
     if _is_url(target, "http://", "https://"):

@@ -5,8 +5,9 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_grpc.client.errors import CardError
+from a2a_grpc.client.lists import listed
 from a2a_grpc.pb import a2a_pb2
-from a2a_grpc.wire.errors import excerpt
+from a2a_grpc.wire.errors import InvalidArgumentError, excerpt
 from a2a_grpc.wire.headers import SUPPORTED_VERSION, parse_version
 
 GRPC: Final = "GRPC"
@@ -25,6 +26,18 @@ class GrpcAddress(NamedTuple):
 
     target: str
     tls: bool
+
+
+def known_bindings(given: Sequence[str]) -> tuple[str, ...]:
+    """Bindings as `BINDINGS` spells them, whatever the case. Raises InvalidArgumentError for others, and for none."""
+    names = listed(given)
+    wrong = "" if names else "No binding is given"
+    for name in names:
+        if name.upper() not in BINDINGS:
+            wrong = f"{excerpt(name, 32)} is no binding"
+    if wrong:
+        raise InvalidArgumentError(f"{wrong}; there are {', '.join(BINDINGS)}.")
+    return tuple(name.upper() for name in names)
 
 
 def usable(card: a2a_pb2.AgentCard, bindings: Sequence[str]) -> list[a2a_pb2.AgentInterface]:
