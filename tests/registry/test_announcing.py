@@ -12,10 +12,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from a2a_grpc.client import A2AClient, RegisteredAgent, message
+from a2a_grpc.client import A2AClient, ApiKey, RegisteredAgent, message
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.keys import load_signing_keys
-from tests.registry.processes import Agent, Registries, RegistryProcess, connected, key_of, registries
+from tests.registry.processes import API_KEYS, Agent, Registries, RegistryProcess, connected, key_of, registries
 from tests.support.replica import ROOT
 from tests.support.waiting import wait_until
 
@@ -88,7 +88,8 @@ async def test_an_agent_is_there_while_it_runs_and_gone_when_it_stops(
     pair: Registries, binding: int, signing_key: Path
 ) -> None:
     url = pair.urls[binding]
-    with agent(url, HEADER | {"A2A_SIGNING_KEYS": str(signing_key), "A2A_REGISTER_PUBLIC": "true"}) as one:
+    settings = {"A2A_SIGNING_KEYS": str(signing_key), "A2A_REGISTER_PUBLIC": "true", "A2A_API_KEYS": API_KEYS}
+    with agent(url, HEADER | settings) as one:
         [shown] = await until_found(url, health="healthy")
         assert shown.url == one.http_url
         assert shown.card.name == "a2a-grpc demo"
@@ -99,7 +100,9 @@ async def test_an_agent_is_there_while_it_runs_and_gone_when_it_stops(
             [public] = [found async for found in stranger.search("summarize")]
             while time.monotonic() - begun < 1.25 * LEASE:
                 assert [found.id async for found in stranger.search("summarize")] == [shown.id]
-        async with await A2AClient.connect(public.card) as client:
+        # The part of the card that strangers see says how to prove to the agent who calls.
+        assert public.detail == "public"
+        async with await A2AClient.connect(public.card, credentials=ApiKey(key_of("bob"))) as client:
             reply = await client.send_message(a2a_pb2.SendMessageRequest(message=message("guess")))
             assert reply.task.status.state == a2a_pb2.TASK_STATE_INPUT_REQUIRED
 

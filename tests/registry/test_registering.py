@@ -175,7 +175,7 @@ async def test_each_caller_sees_what_is_for_him(pair: Registries) -> None:
             name: as_json(full)[name]
             for name in (
                 "name", "description", "version", "supportedInterfaces", "capabilities", "defaultInputModes",
-                "defaultOutputModes", "skills",
+                "defaultOutputModes", "skills", "securitySchemes", "securityRequirements",
             )
         }  # fmt: skip
         with pytest.raises(RouteNotFoundError):

@@ -94,7 +94,7 @@ async def resolved(run: Invocation) -> str | Path | a2a_pb2.AgentCard:
         except RouteNotFoundError as error:
             raise CommandError(CARD_NOT_FOUND, error.message) from error
     if agent.detail == "public":
-        run.debug("the registry shows a part of the card only: not what the agent wants to know of its callers")
+        run.debug("the registry shows a part of the card only")
     return agent.card
 
 

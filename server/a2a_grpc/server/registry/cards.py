@@ -76,9 +76,10 @@ def shown(document: bytes, *, whole: bool) -> Struct:
 
 
 def _public(card: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
-    """What of a card is for everybody: what the agent can and where it is.
+    """What of a card is for everybody: what the agent can, where it is, and how callers prove to it who they are.
 
-    Who provides it, how callers prove who they are, and what is not known here, is not.
+    Without the last nobody could call an agent that was found; it is no secret, since whoever comes without credentials
+    is told. Who provides the agent, and what is not known here, is not for everybody.
     """
     return a2a_pb2.AgentCard(
         name=card.name,
@@ -88,6 +89,8 @@ def _public(card: a2a_pb2.AgentCard) -> a2a_pb2.AgentCard:
         capabilities=card.capabilities,
         default_input_modes=card.default_input_modes,
         default_output_modes=card.default_output_modes,
+        security_schemes=card.security_schemes,
+        security_requirements=card.security_requirements,
         skills=[
             a2a_pb2.AgentSkill(
                 id=skill.id,
