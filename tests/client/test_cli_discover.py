@@ -1,15 +1,20 @@
 """`a2a-grpc discover`, and agents of a registry wherever an agent is named (a2a-cli specification 0.2, 10.1)."""
 
 import asyncio
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from a2a_grpc.client import Registry
 from a2a_grpc.client.card import CardResolver
+from a2a_grpc.server.card.signing import CardSigner
+from a2a_grpc.server.keys import SigningKeys, signing_key
 from tests.registry.processes import Registries, card, headers_of, key_of, registries
-from tests.support.commands import Run, running
+from tests.support.commands import Outcome, Run, running
 from tests.support.replica import Pair
 
 pytestmark = pytest.mark.agent("tests.client.cli_agent:agent")
@@ -105,6 +110,33 @@ async def test_a2acli_card_get_005_a_registered_agent_wherever_an_agent_is_named
     gone = await asyncio.to_thread(run, "send", "hello", "-a", "registry:nobody")
     assert gone.code == 3
     assert "A2ACLI_ERR_CARD_NOT_FOUND" in gone.err
+
+
+async def test_a2acli_card_get_004_what_a_stranger_cannot_tell_of_signatures(
+    run: Run, pair: Registries, tmp_path: Path
+) -> None:
+    """Of the part of a card that a registry shows to strangers nobody can say that it is signed, or that it is not."""
+    keys = SigningKeys((signing_key(ec.generate_private_key(ec.SECP256R1())),))
+    (tmp_path / "keys.json").write_text(json.dumps(keys.jwks()))
+    signed = card("Signed")
+    CardSigner(keys, "https://agent.example.com/jwks.json").sign(signed)
+    async with await Registry.connect(pair.urls[0], headers=headers_of("alice")) as registry:
+        one = await registry.register(signed, url="https://signed.example.com", public=True)
+        other = await registry.register(card("Plain"), url="https://plain.example.com", public=True)
+
+    async def get(agent_id: str, *argv: str) -> Outcome:
+        where = ("-a", f"registry:{agent_id}", "--registry", pair.urls[0], "--keys", str(tmp_path / "keys.json"))
+        return await asyncio.to_thread(run, "card", "get", *where, *argv)
+
+    partly = "unverifiable (the registry shows only a part of the card)"
+    assert (await get(one.id)).fields["Signature"] == [partly]
+    assert partly in (await get(one.id, "-o", "json")).err
+    assert partly in (await get(one.id, "--signed")).err
+    assert (await get(other.id)).fields["Signature"] == ["absent"]
+    known = ("--registry-api-key", key_of("alice"))
+    (told,) = (await get(one.id, "--signed", *known)).fields["Signature"]
+    assert told.startswith("verified (key ")
+    assert (await get(other.id, *known)).fields["Signature"] == ["absent"]
 
 
 async def test_how_to_go_on_names_the_registry_that_was_named(

@@ -18,7 +18,7 @@ from a2a_grpc.client.client import A2AClient
 from a2a_grpc.client.credentials import ApiKey, BearerToken, ClientCertificate, Credentials
 from a2a_grpc.client.errors import CardError
 from a2a_grpc.client.interfaces import BINDINGS, usable
-from a2a_grpc.client.registry import Registry
+from a2a_grpc.client.registry import RegisteredAgent, Registry
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import RouteNotFoundError, excerpt
 from a2a_grpc.wire.headers import A2A_VERSION, SUPPORTED_VERSION
@@ -85,9 +85,15 @@ async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
 
 async def resolved(run: Invocation) -> str | Path | a2a_pb2.AgentCard:
     """Where the agent that the arguments name is, or its card, where a registry has that."""
+    agent = await registered(run)
+    return reference(agent_of(run)) if agent is None else agent.card
+
+
+async def registered(run: Invocation) -> RegisteredAgent | None:
+    """The agent that the arguments name, where it is one of a registry."""
     said = agent_of(run)
     if not said.startswith(REGISTERED):
-        return reference(said)
+        return None
     async with await registry(run) as found:
         try:
             agent = await found.get(said.removeprefix(REGISTERED))
@@ -95,7 +101,7 @@ async def resolved(run: Invocation) -> str | Path | a2a_pb2.AgentCard:
             raise CommandError(CARD_NOT_FOUND, error.message) from error
     if agent.detail == "public":
         run.debug("the registry shows a part of the card only")
-    return agent.card
+    return agent
 
 
 def agent_key(run: Invocation) -> str:

@@ -12,12 +12,21 @@ from google.protobuf.message import Message
 
 from a2a_grpc.client.card import card_url, parse_card
 from a2a_grpc.client.cli import options
-from a2a_grpc.client.cli.agent import card_resolver, connected, is_web, resolved, warn_if_insecure
+from a2a_grpc.client.cli.agent import (
+    agent_of,
+    card_resolver,
+    connected,
+    is_web,
+    reference,
+    registered,
+    warn_if_insecure,
+)
 from a2a_grpc.client.cli.failures import CARD_INVALID, CARD_NOT_FOUND, USAGE, CommandError
 from a2a_grpc.client.cli.invocation import Invocation, Parser, run
 from a2a_grpc.client.cli.settings import Settings
 from a2a_grpc.client.cli.text import TextPrinter
 from a2a_grpc.client.errors import CardSignatureError
+from a2a_grpc.client.registry import RegisteredAgent
 from a2a_grpc.client.verifying import CardVerifier, Signer
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import UnsupportedOperationError, excerpt
@@ -54,8 +63,11 @@ async def _get(run: Invocation) -> int:
         raise CommandError(USAGE, "--signed needs --keys.")
     async with AsyncExitStack() as stack:
         reporter = await stack.enter_async_context(_reporter(args.keys, args.ca_file)) if args.keys else None
-        found = await (_extended(run, reporter) if args.extended else _public(run, reporter))
-    outcome = "absent" if not found.signatures else reporter.outcome if reporter else "unverifiable (no --keys)"
+        if not args.extended and (agent := await registered(run)) is not None:
+            found, outcome = await _registered(run, agent, reporter)
+        else:
+            found = await (_extended(run, reporter) if args.extended else _public(run, reporter))
+            outcome = _outcome(found, reporter)
     if args.signed and not (reporter and reporter.verified):
         raise CardSignatureError(f"The signature of the card is {outcome}.")
     if args.validate and (lacking := list(_lacking(found))):
@@ -68,13 +80,26 @@ async def _get(run: Invocation) -> int:
     return 0
 
 
-async def _public(run: Invocation, reporter: "_Reporter | None") -> a2a_pb2.AgentCard:
-    target = await resolved(run)
+def _outcome(found: a2a_pb2.AgentCard, reporter: "_Reporter | None") -> str:
+    """What is to be thought of a whole card's signatures."""
+    return "absent" if not found.signatures else reporter.outcome if reporter else "unverifiable (no --keys)"
+
+
+async def _registered(
+    run: Invocation, agent: RegisteredAgent, reporter: "_Reporter | None"
+) -> tuple[a2a_pb2.AgentCard, str]:
     warn_if_insecure(run)
-    if isinstance(target, a2a_pb2.AgentCard):
-        if reporter is not None:
-            await reporter.verify(target)
-        return target
+    if agent.detail == "public" and agent.signature != "unsigned":
+        # Signatures are over the whole card, and so none of them is in the part.
+        return agent.card, "unverifiable (the registry shows only a part of the card)"
+    if reporter is not None:
+        await reporter.verify(agent.document)
+    return agent.card, _outcome(agent.card, reporter)
+
+
+async def _public(run: Invocation, reporter: "_Reporter | None") -> a2a_pb2.AgentCard:
+    target = reference(agent_of(run))
+    warn_if_insecure(run)
     if isinstance(target, Path):
         data = await asyncio.to_thread(target.read_bytes)
         found = parse_card(data, str(target))
