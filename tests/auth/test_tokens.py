@@ -259,15 +259,16 @@ async def test_invented_key_names_do_not_make_the_service_hammer_its_issuer(issu
 
 async def test_a_new_key_is_found_though_no_token_names_it(issuer: Issuer) -> None:
     """OpenID Connect Core 1.0, 10.1: where there is one key, tokens need not name it."""
-    checked = tokens(issuer)
+    checked = tokens(issuer, fetching(issuer, cooldown=0.2))
     before = issuer.token(None)
     assert (await read(checked, before)).subject == "alice"
     issuer.rotate("two")
 
     assert (await read(checked, issuer.token(None, key=issuer.keys["two"]))).subject == "alice"
 
+    # It could be one of a key that is newer still.
     assert await refusal(checked, before) == "The signature of the token does not hold."
-    assert issuer.asked == ["/keys", "/keys"]
+    assert issuer.asked == ["/keys", "/keys", "/keys"]
 
 
 async def test_bad_signatures_do_not_make_the_service_hammer_its_issuer(issuer: Issuer) -> None:
@@ -295,6 +296,92 @@ async def test_all_calls_wait_for_a_new_key_that_is_on_its_way(issuer: Issuer, k
     waiting += [asyncio.create_task(read(checked, text))]
     issuer.delay.set()
     assert {token.subject for token in await asyncio.gather(*waiting)} == {"alice"}
+    assert issuer.asked == ["/keys", "/keys"]
+
+
+@pytest.mark.parametrize("kid", ["two", None])
+async def test_an_invented_key_in_front_of_a_new_one_makes_no_good_token_bad(issuer: Issuer, kid: str | None) -> None:
+    """The name may be the very one that the issuer takes next."""
+    checked = tokens(issuer, fetching(issuer, cooldown=0.5))
+    await read(checked, issuer.token())
+    invented = issuer.token(kid, key=private_key("EC"))
+    await refusal(checked, invented)
+    assert issuer.asked == ["/keys", "/keys"]
+    issuer.rotate("two")
+    good = [issuer.token(kid, key=issuer.keys["two"]) for _ in range(20)]
+    assert {token.subject for token in await asyncio.gather(*(read(checked, text) for text in good))} == {"alice"}
+    assert issuer.asked == ["/keys", "/keys", "/keys"]
+    assert await refusal(checked, invented) == "The signature of the token does not hold."
+
+
+async def test_keys_that_were_on_their_way_before_a_new_one_are_not_the_last_word(issuer: Issuer) -> None:
+    answers: list[asyncio.Future[bytes]] = []
+
+    def ask() -> asyncio.Future[bytes]:
+        answers.append(asyncio.get_running_loop().create_future())
+        if len(answers) == 1:
+            answers[0].set_result(json.dumps(issuer.document).encode())
+        return answers[-1]
+
+    checked = tokens(issuer, jwks.Keys(issuer.jwks_url, ask, cooldown=0.2))
+    await read(checked, issuer.token())
+    bad = asyncio.create_task(refusal(checked, issuer.token("invented", key=private_key("EC"))))
+    await wait_until(lambda: len(answers) == 2, "the issuer is asked again")
+    before = json.dumps(issuer.document).encode()
+    issuer.rotate("two")
+    reading = [asyncio.create_task(read(checked, issuer.token("two"))) for _ in range(20)]
+    await asyncio.sleep(0)
+    answers[1].set_result(before)
+    await wait_until(lambda: len(answers) == 3, "the issuer is asked for what is new since")
+    answers[2].set_result(json.dumps(issuer.document).encode())
+    assert {token.subject for token in await asyncio.gather(*reading)} == {"alice"}
+    assert "does not publish" in await bad
+
+
+async def test_strangers_hear_that_their_tokens_are_bad_however_many_there_are(issuer: Issuer) -> None:
+    checked = tokens(issuer, fetching(issuer, cooldown=0.5))
+    await read(checked, issuer.token())
+    stranger = private_key("EC")
+    for questions in (2, 3):
+        bad = [issuer.token(f"invented-{questions}-{number}", key=stranger) for number in range(50)]
+        said = await asyncio.gather(*(refusal(checked, text) for text in bad))
+        assert set(said) == {"The token is signed with a key that its issuer does not publish."}
+        assert len(issuer.asked) == questions
+
+
+async def test_a_token_that_no_key_was_found_for_waits_for_no_other(issuer: Issuer) -> None:
+    checked = tokens(issuer, fetching(issuer, cooldown=600.0))
+    bad = issuer.token("invented", key=private_key("EC"))
+    for _ in range(3):
+        assert "does not publish" in await refusal(checked, bad)
+    assert issuer.asked == ["/keys", "/keys"]
+
+
+async def test_so_many_tokens_and_no_more_wait_for_keys_to_be_looked_for(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those beyond it nothing is known, so that they are not refused for good."""
+    monkeypatch.setattr(jwks, "_MOST_WAITING", 3)
+    checked = tokens(issuer, fetching(issuer, cooldown=600.0))
+    stranger = private_key("EC")
+    await refusal(checked, issuer.token("invented", key=stranger))
+    waiting = [asyncio.create_task(read(checked, issuer.token(f"invented-{n}", key=stranger))) for n in range(3)]
+    await asyncio.sleep(0)
+    for _ in range(3):
+        with pytest.raises(UnavailableError) as caught:
+            await read(checked, issuer.token("one-more", key=stranger))
+        assert caught.value.retry_after is not None and 500 < caught.value.retry_after <= 600
+        assert (await read(checked, issuer.token())).subject == "alice"
+    for task in waiting:
+        task.cancel()
+    assert all(
+        isinstance(left, asyncio.CancelledError) for left in await asyncio.gather(*waiting, return_exceptions=True)
+    )
+    again = asyncio.create_task(read(checked, issuer.token("one-more", key=stranger)))
+    await asyncio.sleep(0)
+    assert not again.done()
+    again.cancel()
+    await asyncio.wait((again,))
     assert issuer.asked == ["/keys", "/keys"]
 
 

@@ -2,14 +2,16 @@
 
 Keys are fetched when they are first needed, again every few minutes while calls come, and at once when a token names a
 key that is not there, or names none and its signature does not hold, though not more often than every few seconds:
-whoever sends tokens with invented names or signatures must not make this service hammer its issuer. The event loop
-never waits; calls that need a key that is on its way do.
+whoever sends tokens with invented names or signatures must not make this service hammer its issuer. Nor must they make
+it refuse a good token: what came after the last search began waits for the next one, since its key may be newer than
+that. The event loop never waits; calls that need a key that is on its way do.
 """
 
 import asyncio
 import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,9 @@ log = logging.getLogger(__name__)
 _TIMEOUT: Final = 5.0
 """Seconds for one document."""
 _MAX_BYTES: Final = 512 * 1024
+_MOST_WAITING: Final = 256
+"""Calls that wait for the next search. Strangers can make them, and each holds a connection's stream meanwhile."""
+_MOST_REFUSED: Final = 1024
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -47,7 +52,8 @@ class Keys:
         """`where` names the source in the log; `fetch` gets a JWK Set. All times in seconds.
 
         Keys older than `refresh` are fetched anew in the background; where that fails, they are used up to the age of
-        `trusted`. A key that is not there is looked for every `cooldown`, after a failure every `retry`.
+        `trusted`. A key that is not there is looked for every `cooldown`, after a failure every `retry`; that is for
+        how long `find` and `successor` may wait besides the time that a fetch takes.
         """
         self.generation = 0
         """Changes with the keys."""
@@ -56,8 +62,14 @@ class Keys:
         self._refresh, self._cooldown, self._retry, self._trusted = refresh, cooldown, retry, trusted
         self._data: bytes | None = None
         self._keys: tuple[PublicKey, ...] = ()
+        self._withdrawn: frozenset[str] = frozenset()
+        """Names of keys that were published before those that are now."""
         self._fetched = self._failed = self._searched = float("-inf")
         self._fetching: asyncio.Task[bool] | None = None
+        self._searching: asyncio.Task[bool] | None = None
+        self._waiting = 0
+        self._refused: OrderedDict[bytes, None] = OrderedDict()
+        """Tokens for which a search has found no key: they wait for no other."""
 
     def keep(self) -> None:
         """Fetch the keys in the background where they are missing or old; to be called whenever they are relied on."""
@@ -70,21 +82,21 @@ class Keys:
         """There are keys that are not too old."""
         return time.monotonic() - self._fetched < self._trusted
 
-    async def find(self, kid: str, algorithm: str) -> PublicKey | None:
+    async def find(self, kid: str, algorithm: str, token: bytes) -> PublicKey | None:
         """The key `kid` for signatures of `algorithm`; with "" the only one that there is for those. None: no such key.
+
+        `token` tells the tokens apart for which keys are looked for, so that each is looked for once in a while.
 
         Raises: UnavailableError where that cannot be known at the moment.
         """
         self.keep()
         if not self.trusted and not await self._again():
             raise _unavailable()
-        found = self._known(kid, algorithm)
-        if found is None:
-            await self._search()
-            found = self._known(kid, algorithm)
-        return found
+        known = partial(self._known, kid, algorithm)
+        # A key that is no longer published is not on its way.
+        return known() or await self._search(known, token, patient=kid not in self._withdrawn)
 
-    async def successor(self, algorithm: str, *, of: int) -> PublicKey | None:
+    async def successor(self, algorithm: str, token: bytes, *, of: int) -> PublicKey | None:
         """The only key for signatures of `algorithm` where the keys are others than in the generation `of`.
 
         For a token that names no key and whose signature does not hold: nothing else tells that its issuer has a new
@@ -92,19 +104,54 @@ class Keys:
 
         Raises: UnavailableError as `find`.
         """
-        await self._search()
-        return None if self.generation == of else self._known("", algorithm)
+        return await self._search(
+            lambda: None if self.generation == of else self._known("", algorithm), token, patient=True
+        )
 
-    async def _search(self) -> None:
-        """Fetch the keys, unless that was done a moment ago; keys that are on their way are waited for."""
-        if self._fetching is None:
-            if time.monotonic() - self._searched <= self._cooldown:
-                return
+    async def _search(self, found: Callable[[], PublicKey | None], token: bytes, *, patient: bool) -> PublicKey | None:
+        """What is `found` once the keys were fetched; without `patient`, None where that could only be done later."""
+        if self._fetching is not None:
+            if not await self._again():
+                raise _unavailable()
+            if key := found():
+                return key
+            # They may have been on their way already when the issuer published this one.
+        left = self._searched + self._cooldown - time.monotonic()
+        if left >= 0 and (not patient or token in self._refused):
+            return None
+        if left >= 0 and self._waiting >= _MOST_WAITING:
+            raise UnavailableError(
+                "The token cannot be checked at the moment: too many tokens name keys that are not known.",
+                retry_after=left,
+            )
+        if self._searching is None:
+            self._searching = asyncio.create_task(self._look(left))
+        self._waiting += 1
+        try:
+            if not await asyncio.shield(self._searching):
+                raise _unavailable()
+        finally:
+            self._waiting -= 1
+        key = found()
+        if key is None:
+            self._refused[token] = None
+            if len(self._refused) > _MOST_REFUSED:
+                self._refused.popitem(last=False)
+        return key
+
+    async def _look(self, wait: float) -> bool:
+        """Whether the keys could be fetched, `wait` seconds from now."""
+        try:
+            if wait > 0:
+                await asyncio.sleep(wait)
             self._searched = time.monotonic()
-        if not await self._again():
+            if await self._again():
+                return True
             # What is known may be right, so a search that is refused because of a failure a moment ago is none.
             self._searched = float("-inf")
-            raise _unavailable()
+            return False
+        finally:
+            self._searching = None
 
     def _known(self, kid: str, algorithm: str) -> PublicKey | None:
         fitting = [key for key in self._keys if algorithm in key.algorithms and kid in ("", key.kid)]
@@ -126,7 +173,9 @@ class Keys:
         try:
             data = await self._fetch()
             if data != self._data:
-                self._keys, self._data = await asyncio.to_thread(read_key_set, data), data
+                before, self._keys = self._keys, await asyncio.to_thread(read_key_set, data)
+                self._data = data
+                self._withdrawn = frozenset(key.kid for key in before if key.kid) - {key.kid for key in self._keys}
                 self.generation += 1
                 log.info("%d keys from %s", len(self._keys), self._where)
             self._fetched = time.monotonic()
@@ -159,7 +208,8 @@ def from_file(path: Path) -> Keys:
         read_key_set(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be used as a JWK Set: {error}") from None
-    return Keys(str(path), partial(asyncio.to_thread, path.read_bytes), refresh=30.0)
+    # To read a file costs next to nothing, so nobody need wait for it as long.
+    return Keys(str(path), partial(asyncio.to_thread, path.read_bytes), refresh=30.0, cooldown=1.0)
 
 
 def from_issuer(issuer: str, *, plaintext: bool) -> Keys:

@@ -126,14 +126,14 @@ class Tokens:
         if "crit" in header or header.get("b64") is False or str(header.get("typ", "JWT")).lower() not in _TYPES:
             raise _refusal("The header of the token asks for what is not supported.")
         kid = kid if isinstance(kid, str) else ""
-        key = await issuer.keys.find(kid, algorithm)
+        key = await issuer.keys.find(kid, algorithm, digest)
         if key is None:
             raise _refusal("The token is signed with a key that its issuer does not publish.")
         generation = issuer.keys.generation
         try:
             claims = _verified(text, key.key, algorithm, issuer)
         except _SignatureError:
-            newer = None if kid else await issuer.keys.successor(algorithm, of=generation)
+            newer = None if kid else await issuer.keys.successor(algorithm, digest, of=generation)
             if newer is None:
                 raise
             generation = issuer.keys.generation
