@@ -206,3 +206,51 @@ async def test_hostile_destinations_are_refused_by_default(pair_pool: PairPool, 
     # A config without a URL is no destination, so it is not among them.
     assert methods == ["CreateTaskPushNotificationConfig"] * len(own + PLAIN) + ["SendMessage"]
     assert all(record["reason"] for record in found)
+    assert {record["field"] for record in found if "method" in record} == {
+        "url",
+        "configuration.task_push_notification_config.url",
+    }
+
+
+SMUGGLED = secret("smuggled")
+HEADERS: list[tuple[str, pb.TaskPushNotificationConfig]] = [
+    *(("token", pb.TaskPushNotificationConfig(token=f"t{end}{SMUGGLED}: x")) for end in ("\r\n", "\n", "\r")),
+    (
+        "authentication.scheme",
+        pb.TaskPushNotificationConfig(
+            authentication=pb.AuthenticationInfo(scheme=f"Bearer\r\n{SMUGGLED}: x", credentials="c")
+        ),
+    ),
+    (
+        "authentication.credentials",
+        pb.TaskPushNotificationConfig(
+            authentication=pb.AuthenticationInfo(scheme="Bearer", credentials=f"c\r\n{SMUGGLED}: x")
+        ),
+    ),
+]
+
+
+async def test_what_would_break_into_the_headers_of_a_webhook_is_refused_and_on_record(pair_pool: PairPool) -> None:
+    """Under the name of its field; what was sent stands nowhere (RFC 9110, 5.5)."""
+    pair = pair_pool.get(AGENT, {"A2A_PUSH_ALLOW_HTTP": "true", "A2A_LOG_FORMAT": "json"})
+    async with GrpcCaller(pair.replicas[0], VERSION) as caller:
+        task = await caller.task("ask")
+        for _, config in HEADERS:
+            config.url = "https://hooks.example.com/"
+            await refused(INVALID_ARGUMENT, create(caller, task.id, config))
+            await refused(INVALID_ARGUMENT, caller.task("ask", task_push_notification_config=config))
+        assert not (await listed(caller, task.id)).configs
+
+    def on_record() -> list[dict[str, Any]]:
+        records = (json.loads(line) for line in pair.replicas[0].log(None).splitlines() if "webhook-refused" in line)
+        return [record for record in records if "field" in record and not record["field"].endswith("url")]
+
+    found = on_record()
+    path = "configuration.task_push_notification_config."
+    assert [(record["method"], record["field"]) for record in found] == [
+        refusal
+        for field, _ in HEADERS
+        for refusal in (("CreateTaskPushNotificationConfig", field), ("SendMessage", path + field))
+    ]
+    assert all(record["reason"] and record["peer"] for record in found)
+    assert SMUGGLED not in pair.replicas[0].log(None)

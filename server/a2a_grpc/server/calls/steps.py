@@ -61,7 +61,12 @@ log = logging.getLogger(__name__)
 SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
 _RETRY_AFTER = 1.0
 _SUPPORTED = parse_version(SUPPORTED_VERSION)
-_WEBHOOK_URLS = frozenset({"url", f"configuration.{INLINE_WEBHOOK}.url"})
+# What a webhook can do harm with: where it is, and what becomes a header of what is sent there.
+_OF_WEBHOOKS = frozenset(
+    f"{path}{name}"
+    for path in ("", f"configuration.{INLINE_WEBHOOK}.")
+    for name in ("url", "token", "authentication.scheme", "authentication.credentials")
+)
 
 
 class Step:
@@ -162,8 +167,8 @@ class Audit(Step):
             self._limit(current, " ".join(reached.field for reached in error.quotas))
         elif isinstance(error, InvalidArgumentError):
             for wrong in error.violations:
-                if wrong.field in _WEBHOOK_URLS and wrong.description != MISSING:
-                    _note(current, "webhook-refused", reason=wrong.description)
+                if wrong.field in _OF_WEBHOOKS and wrong.description != MISSING:
+                    _note(current, "webhook-refused", field=wrong.field, reason=wrong.description)
         elif error is None and isinstance(current.request, a2a_pb2.CancelTaskRequest):
             _note(current, "task-canceled", task_id=current.request.id)
         return error
