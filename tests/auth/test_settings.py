@@ -30,6 +30,12 @@ HALVES: list[tuple[dict[str, str], str]] = [
     (without("A2A_JWT_JWKS_URL"), "neither A2A_JWT_JWKS_URL nor A2A_JWT_JWKS_FILE says where its keys are"),
     (JWT | {"A2A_JWT_JWKS_FILE": "/keys.json"}, "are both set"),
     ({"A2A_JWT_SCOPES": "read"}, "A2A_JWT_SCOPES is set, but neither"),
+    ({"A2A_JWT_ALGORITHMS": "ES256"}, "A2A_JWT_ALGORITHMS is set, but neither"),
+    ({"A2A_JWT_LEEWAY": "5"}, "A2A_JWT_LEEWAY is set, but neither"),
+    ({"A2A_JWKS_PLAINTEXT": "true"}, "A2A_JWKS_PLAINTEXT is set, but neither"),
+    (JWT | {"A2A_JWT_AUDIENCE": "x" * 1025}, "audience.0: String should have at most 1024 characters."),
+    ({"A2A_API_KEYS": KEY, "A2A_API_KEY_HEADER": "x" * 65}, "name: String should match pattern"),
+    ({"A2A_CARD_JKU": "https://agent.example.com/keys"}, "A2A_SIGNING_KEYS names none, so the card is not signed"),
     (
         {"A2A_OIDC_ISSUER": "https://issuer.example.com"},
         "A2A_OIDC_ISSUER is set and A2A_JWT_AUDIENCE is not",
@@ -103,7 +109,7 @@ def test_a_scheme_by_half_is_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(given)
     assert any(said in problem for problem in caught.value.problems), caught.value.problems
-    assert all(problem.endswith(".") for problem in caught.value.problems)
+    assert all(problem.endswith(".") and "\n" not in problem for problem in caught.value.problems)
 
 
 WRONG = [
@@ -121,6 +127,27 @@ WRONG = [
     ("A2A_OWNER", "everybody", "it must be caller, tenant, or claim:"),
     ("A2A_API_KEY_IN", "body", "one of header, query, cookie"),
 ]
+
+
+@pytest.mark.parametrize("text", [",", " , ,"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "A2A_JWT_AUDIENCE", "A2A_JWT_ALGORITHMS", "A2A_JWT_SCOPES", "A2A_OAUTH2_FLOWS", "A2A_OAUTH2_SCOPES",
+        "A2A_SIGNING_KEYS", "A2A_REGISTRY_TRUSTED_KEYS",
+    ],
+)  # fmt: skip
+def test_a_list_of_nothing_is_not_taken_for_none(name: str, text: str) -> None:
+    """A template whose values were missing would switch off scopes or signatures, and nobody would be told."""
+    with pytest.raises(SettingsError) as caught:
+        load(JWT | {name: text})
+    said = "it names nothing; leave it out, or name at least one, with commas between several"
+    assert caught.value.problems == [f"{name} is {text.strip()!r}, but {said}."]
+
+
+@pytest.mark.parametrize("given", [{}, {"A2A_JWKS_PLAINTEXT": "false"}, {"A2A_JWT_SCOPES": ""}])
+def test_what_says_that_there_is_none_is_taken(given: dict[str, str]) -> None:
+    assert not load(given).auth.closed
 
 
 @pytest.mark.parametrize(("name", "value", "said"), WRONG)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 
 from a2a_grpc.server.auth import jwks, requirements
 from a2a_grpc.server.auth.config import (
@@ -20,7 +20,15 @@ from a2a_grpc.server.auth.config import (
 from a2a_grpc.server.auth.oauth2 import NAMES as FLOWS
 from a2a_grpc.server.auth.ownership import parse_ownership
 from a2a_grpc.server.settings.source import Group
-from a2a_grpc.server.settings.values import ApiKeys, ApiKeysText, HeaderName, LowerCase, Seconds, Variable
+from a2a_grpc.server.settings.values import (
+    ApiKeys,
+    ApiKeysText,
+    HeaderName,
+    LowerCase,
+    Seconds,
+    Variable,
+    split_list,
+)
 from a2a_grpc.wire.keys import ALGORITHMS
 
 T = TypeVar("T")
@@ -42,7 +50,7 @@ def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
 
 
 def _words(text: str) -> Words:
-    return Words(tuple(word.strip() for word in text.split(",") if word.strip()))
+    return Words(split_list(text))
 
 
 def _names(text: str) -> Words:
@@ -68,7 +76,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,128}")
 
 
 def _scopes(text: str) -> Words:
-    words = Words(tuple(text.replace(",", " ").split()))
+    words = Words(split_list(",".join(text.split())))
     for word in words.values:
         if not _SCOPE.fullmatch(word):
             raise ValueError("scopes are words of printable ASCII without quotes, with spaces or commas between them")
@@ -304,6 +312,10 @@ class AuthSettings(Group):
         if not before:
             try:
                 build_gate(self.config())
+            except ValidationError as error:
+                for wrong in error.errors(include_url=False):
+                    where = ".".join(str(part) for part in wrong["loc"])
+                    yield f"The settings of authentication do not fit together: {where}: {wrong['msg']}."
             except ValueError as error:
                 yield f"The settings of authentication do not fit together: {error}."
 
@@ -377,7 +389,12 @@ class AuthSettings(Group):
                 f"{issuers[0]} is set and A2A_JWT_AUDIENCE is not: tokens that the issuer gave for other services "
                 "would open this one. Set it to what tokens for this service have in aud."
             )
-        if not issuers and (set_ := self._set("jwt_audience", "jwt_jwks_url", "jwt_jwks_file", "jwt_scopes")):
+        if not issuers and (
+            set_ := self._set(
+                "jwt_audience", "jwt_jwks_url", "jwt_jwks_file", "jwt_scopes", "jwt_algorithms", "jwt_leeway",
+                *(("jwks_plaintext",) if self.jwks_plaintext else ()),
+            )
+        ):  # fmt: skip
             yield f"{set_} is set, but neither A2A_JWT_ISSUER nor A2A_OIDC_ISSUER says whose tokens are taken."
         if self.jwt_issuer and not sources:
             yield (

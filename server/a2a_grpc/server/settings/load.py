@@ -60,6 +60,11 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "A2A_MTLS lets callers in by their certificate, but no listener asks for one. Set A2A_TLS_CLIENT_CERT, or "
             "leave A2A_MTLS out."
         )
+    if settings.card.jku and not settings.keys.signing.paths:
+        yield (
+            "A2A_CARD_JKU says where the keys are that check the card, but A2A_SIGNING_KEYS names none, so the card is "
+            "not signed. Set it too, or leave A2A_CARD_JKU out."
+        )
     if store.redis_url is None:
         try:
             store.data_dir.expanduser()

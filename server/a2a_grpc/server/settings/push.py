@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from a2a_grpc.server.push.allowed import Allowed, parse_allowed
 from a2a_grpc.server.settings.source import Group
-from a2a_grpc.server.settings.values import HIDDEN, PositiveSeconds, Variable
+from a2a_grpc.server.settings.values import HIDDEN, PositiveSeconds, Variable, split_list
 
 DAY = 86400
 _KEY_BYTES = 32
@@ -54,7 +54,7 @@ class Paths:
 
 def parse_paths(text: str) -> Paths:
     """Names of files with commas between them."""
-    return Paths(tuple(Path(part.strip()) for part in text.split(",") if part.strip()))
+    return Paths(tuple(Path(name) for name in split_list(text)))
 
 
 def _from_text(parse: object) -> BeforeValidator:

@@ -40,6 +40,17 @@ def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
 
+def split_list(text: str) -> tuple[str, ...]:
+    """What stands between commas, and at least one; an empty variable is how somebody says that there is none.
+
+    Raises: ValueError.
+    """
+    entries = tuple(entry.strip() for entry in text.split(",") if entry.strip())
+    if not entries:
+        raise ValueError("it names nothing; leave it out, or name at least one, with commas between several")
+    return entries
+
+
 @dataclass(frozen=True)
 class Address:
     """A listening address or the address of a server."""
