@@ -326,6 +326,19 @@ async def test_whose_a_task_is_can_be_what_a_claim_says(connect: Connect, by_cla
         assert failure.metadata["claim"] == "org"
 
 
+async def test_one_claim_of_two_issuers_is_two_owners(everywhere: Everywhere, issuer: Issuer) -> None:
+    """What one of them calls acme is not what the other does."""
+    with issuing() as other, serving(**trusting(issuer, A2A_OIDC_ISSUER=other.url, A2A_OWNER="claim:org")) as service:
+        mine = await everywhere(service, token=issuer.token(org="acme"))
+        task = await mine[0].task("ask")
+        for caller in mine:
+            assert (await caller.get(task.id)).id == task.id
+        for caller in await everywhere(service, token=other.token(org="acme")):
+            await refused(TASK_NOT_FOUND, caller.get(task.id))
+            await refused(TASK_NOT_FOUND, caller.cancel(task.id))
+            assert (await caller.page()).total_size == 0
+
+
 @pytest.fixture(scope="module")
 def by_tenant(issuer: Issuer) -> Iterator[Replica]:
     with serving(**trusting(issuer, A2A_API_KEYS=API_KEYS, A2A_OWNER="tenant")) as one:
@@ -381,9 +394,10 @@ async def test_keys_are_rotated_without_a_refusal(everywhere: Everywhere) -> Non
             await refused(UNAUTHENTICATED, caller.get("unknown"))
 
 
-async def test_b087_tasks_of_the_anonymous_stay_theirs(everywhere: Everywhere, issuer: Issuer) -> None:
-    """Auth is switched on over a store with anonymous tasks: no rule and no credentials open them."""
-    with fresh_store_server() as store, serving(redis_url=store.url) as before:
+@pytest.mark.parametrize("rule", ["caller", "tenant"])
+async def test_b087_tasks_of_the_anonymous_stay_theirs(everywhere: Everywhere, issuer: Issuer, rule: str) -> None:
+    """Auth is switched on over a store with anonymous tasks: no rule and no credentials open them, now or then."""
+    with fresh_store_server() as store, serving(redis_url=store.url, A2A_OWNER=rule) as before:
         task = await (await everywhere(before))[0].task("ask", context_id="shared")
         for owner in ("caller", "tenant", "claim:org"):
             with serving(redis_url=store.url, **trusting(issuer, A2A_OWNER=owner)) as after:
