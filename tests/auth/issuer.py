@@ -56,6 +56,8 @@ class Issuer:
         self.keys: dict[str, Any] = {"one": private_key("EC")}
         self.document: Any = {"keys": [jwk("one", self.keys["one"])]}
         self.status = 200
+        self.location = ""
+        """Where answers send whoever asked, with a status that says so."""
         self.delay = threading.Event()
         """Answers wait until it is set."""
         self.delay.set()
@@ -123,6 +125,8 @@ class Issuer:
                 body = found if isinstance(found, bytes) else json.dumps(found).encode()
                 self.send_response(issuer.status)
                 self.send_header("content-length", str(len(body)))
+                if issuer.location:
+                    self.send_header("location", issuer.location)
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -445,6 +445,29 @@ async def test_an_issuer_that_talks_nonsense_is_unavailable(issuer: Issuer, docu
         await read(tokens(issuer), issuer.token())
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_an_issuer_that_points_elsewhere_is_not_followed(issuer: Issuer, status: int) -> None:
+    """Whoever could send the service on would choose who signs tokens, and where it connects."""
+    with issuing() as other:
+        other.document = issuer.document
+        issuer.status, issuer.location = status, other.jwks_url
+        for keys in (jwks.from_url(issuer.jwks_url), jwks.from_issuer(issuer.url, plaintext=False)):
+            with pytest.raises(UnavailableError):
+                await read(tokens(issuer, keys), issuer.token())
+        assert issuer.asked == ["/keys", "/.well-known/openid-configuration"]
+        assert other.asked == []
+
+
+async def test_a_key_set_has_a_longest(issuer: Issuer) -> None:
+    """512 KiB, however good it is."""
+    document = json.dumps(issuer.document).encode()
+    issuer.document = document.ljust(512 * 1024)
+    assert (await read(tokens(issuer), issuer.token())).subject == "alice"
+    issuer.document = document.ljust(512 * 1024 + 1)
+    with pytest.raises(UnavailableError):
+        await read(tokens(issuer), issuer.token())
+
+
 async def test_keys_outlast_an_issuer_that_goes_away(issuer: Issuer) -> None:
     checked = tokens(issuer, fetching(issuer, refresh=0.0, retry=0.0))
     known, unknown = issuer.token(), issuer.token("two", key=private_key("EC"))
