@@ -8,8 +8,12 @@ import pytest
 import redis
 
 from a2a_grpc.pb import a2a_pb2 as pb
+from a2a_grpc.server.push.configs import PushConfigs
 from a2a_grpc.server.push.sealing import SealedError, Sealer
-from tests.conformance.callers import VERSION, GrpcCaller, say
+from a2a_grpc.server.store.records import Scope
+from a2a_grpc.server.store.webhooks import Webhooks
+from tests.conformance.callers import KEYS, VERSION, CallError, GrpcCaller, say
+from tests.conformance.conftest import API_KEYS
 from tests.push.config import AGENT, QUICK, config, create, get
 from tests.support.leaks import secret, secret_key
 from tests.support.receiver import Answer, Delivery, Receiver
@@ -63,6 +67,53 @@ def test_what_is_sealed_can_be_opened_by_those_who_have_the_key() -> None:
     ):
         with pytest.raises(SealedError):
             opener.open(text, place)
+
+
+@pytest.mark.parametrize(
+    ("scope", "config_id"),
+    [(Scope("acme", "bob"), "mine"), (Scope("other", "alice"), "mine"), (Scope("acme", "alice"), "yours")],
+)
+def test_a_sealed_config_is_bound_to_tenant_owner_and_id(scope: Scope, config_id: str) -> None:
+    class Unasked:
+        """No store is needed for it."""
+
+    configs = PushConfigs(cast("Webhooks", Unasked()), Sealer([os.urandom(32)]), limit=1)
+    whose = Scope("acme", "alice")
+    packed = configs.pack(pb.TaskPushNotificationConfig(id="mine", url="https://hooks.example.com/", token="t"), whose)
+    opened = configs.unpack(packed.content, whose, "task", "mine")
+    assert opened == pb.TaskPushNotificationConfig(
+        id="mine", task_id="task", url="https://hooks.example.com/", token="t"
+    )
+    with pytest.raises(SealedError):
+        configs.unpack(packed.content, scope, "task", config_id)
+
+
+async def test_a_config_that_was_moved_to_another_owner_in_the_store_is_not_opened(
+    one_store_server: StoreServer, hook: Receiver
+) -> None:
+    """Whoever can write to the store reads no credentials by it, and sends none elsewhere."""
+    env = {**QUICK, "A2A_ENCRYPTION_KEYS": NEW, "A2A_API_KEYS": API_KEYS}
+    async with replica(agent=AGENT, redis_url=one_store_server.url, env=env) as service:
+        ids = []
+        for name in ("alice", "bob"):
+            async with GrpcCaller(service, {**VERSION, "x-api-key": KEYS[name]}) as caller:
+                ids.append((await caller.task("ask", task_push_notification_config=laden(hook, id="mine"))).id)
+        client = one_store_server.client
+        places = {
+            task: next(key for key in cast("list[bytes]", client.keys(f"*{task}*")) if _holds_config(client, key))
+            for task in ids
+        }
+        of_alice = cast("bytes", client.hget(cast("str", places[ids[0]]), "c:mine"))
+        client.hset(cast("str", places[ids[1]]), "c:mine", cast("str", of_alice))
+        async with GrpcCaller(service, {**VERSION, "x-api-key": KEYS["alice"]}) as alice:
+            assert (await get(alice, ids[0], "mine")).token == SECRETS[1]
+        async with GrpcCaller(service, {**VERSION, "x-api-key": KEYS["bob"]}) as bob:
+            with pytest.raises(CallError, match="cannot be decrypted"):
+                await get(bob, ids[1], "mine")
+
+
+def _holds_config(client: redis.Redis, key: bytes) -> bool:
+    return client.type(key) == b"hash" and bool(client.hexists(cast("str", key), "c:mine"))
 
 
 async def test_a_store_holds_no_secret_where_a_key_is_configured(pair_pool: PairPool, hook: Receiver) -> None:
