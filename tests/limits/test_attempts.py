@@ -72,6 +72,25 @@ async def _cards_are_refused(replica: Replica) -> None:
     assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+async def test_bad_keys_at_a_card_that_is_not_public_count(service: Pair) -> None:
+    """Else they could be tried there."""
+    replica = service.replicas[0]
+    path, wrong = "/.well-known/agent-card.json", {"x-api-key": "wrong"}
+    async with httpx.AsyncClient(base_url=replica.http_url, trust_env=False) as http:
+        for _ in range(5):  # to ask what is wanted is no attempt
+            assert (await http.get(path)).status_code == 401
+        for _ in range(2):
+            assert (await http.get(path, headers=wrong)).status_code == 401
+        async with grpc.aio.insecure_channel(replica.grpc_addr) as channel:
+            stub = card_pb2_grpc.AgentCardServiceStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.GetAgentCard(card_pb2.GetAgentCardRequest(), metadata=tuple(wrong.items()))
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        for key in ("wrong", KEYS["alice"]):
+            answer = await http.get(path, headers={"x-api-key": key})
+            assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (429, True)
+
+
 async def _refuses(caller: object) -> bool:
     try:
         await caller.page()  # type: ignore[attr-defined]

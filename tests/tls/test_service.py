@@ -159,6 +159,20 @@ async def test_without_a_certificate_there_is_the_card_and_probes_and_no_call(
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+@pytest.mark.parametrize("terminated", [True, False])
+async def test_answers_have_hsts_behind_what_ends_tls_too(terminated: bool) -> None:
+    """RFC 6797, 7.2: never in what comes unencrypted to whoever asked."""
+    plain = Replica(agent=AGENT, redis_url=None, env={"A2A_TLS_TERMINATED": str(terminated).lower()})
+    try:
+        await asyncio.to_thread(plain.start)
+        async with httpx.AsyncClient(base_url=plain.http_url, trust_env=False) as client:
+            answer = await client.get("/.well-known/agent-card.json")
+        assert answer.status_code == 200
+        assert answer.headers.get("strict-transport-security") == ("max-age=31536000" if terminated else None)
+    finally:
+        await asyncio.to_thread(plain.close)
+
+
 async def test_a_gateway_speaks_tls_on_both_sides(
     service: SecureReplica, authority: Authority, ca_file: Path, tmp_path: Path
 ) -> None:
