@@ -120,7 +120,7 @@ async def test_b015_streams_and_store_agree_on_the_end(how: str, pair: Pair, con
 async def test_b017_a_parked_task_is_followed_into_its_next_turn(over: str, pair: Pair, connect: Connect) -> None:
     """Who subscribed while the first turn ran here stays with the task when the next one runs on another replica."""
     one, other = [await connect(replica, over=over) for replica in pair.replicas]
-    task = await one.task("park 200", return_immediately=True)
+    task = await one.task("park 1500", return_immediately=True)
     async with one.subscribe(task.id) as stream:
         reading = asyncio.create_task(stream.all())
         await reached(other, task.id, "INPUT_REQUIRED")

@@ -174,7 +174,8 @@ async def test_b031_an_agent_that_owes_a_message_and_fails_is_an_error(
         failure = await refused(WITHOUT_MESSAGE[how], caller.call(method, say(f"message end {how}")))
         assert not any(word in failure.message for word in ("secret", "Traceback", "Error", ".py")), failure
 
-    await asyncio.gather(*(fail(how, method) for how in ends for method in ("SendMessage", "SendStreamingMessage")))
+    for method in ("SendMessage", "SendStreamingMessage"):
+        await asyncio.gather(*(fail(how, method) for how in ends))
     assert (await caller.page()).total_size == 0
 
 

@@ -36,8 +36,8 @@ from tests.support.servers import StoreServer, fresh_store_server
 from tests.support.troubles import gone
 from tests.support.waiting import wait_until
 
-WITHIN = 2.0
-"""Seconds to an answer."""
+WITHIN = 3.0
+"""Seconds to an answer: a call to the store may take 1.5 of them, the rest is a busy machine's."""
 AGENT = "tests.conformance.agent:full"
 
 
