@@ -311,3 +311,25 @@ async def test_large_messages_pass_and_too_large_ones_are_refused(client: A2ACli
     with pytest.raises(A2AError) as caught:
         await client.send_message(say(f"echo {text}{text}"))
     assert caught.value.kind.code == code_pb2.RESOURCE_EXHAUSTED
+
+
+async def test_a_connection_that_dies_while_a_stream_has_been_quiet_is_noticed(
+    two_replicas: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the ping of `keepalive` is under way then: one comes through before the route is lost."""
+    monkeypatch.setattr("a2a_grpc.client.transports.grpc._PING_TIMEOUT_MS", 1_000)
+    async with (
+        relay(two_replicas.replicas[0].grpc_addr) as between,
+        await A2AClient.connect(f"grpc://{between.address}", keepalive=1, patience=0) as client,
+    ):
+        events = client.send_streaming_message(say("hang"))
+        await anext(events)
+        await anext(events)
+        async with asyncio.timeout(30):
+            # What gRPC still has to say about the events that came, and then pings.
+            for _ in range(3):
+                between.carried.clear()
+                await between.carried.wait()
+            between.stall()
+            with pytest.raises(StreamBrokenError):
+                await anext(events)
