@@ -3,8 +3,9 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import pytest
@@ -363,3 +364,32 @@ async def test_a_redirected_card_is_not_followed_since_the_headers_may_be_secret
 async def test_no_connection_to_the_card() -> None:
     with pytest.raises(NotConnectedError, match="Connection refused"):
         await A2AClient.connect(f"http://{DEAD}")
+
+
+@pytest.fixture
+def full() -> Iterator[str]:
+    """The host:port of a listener whose queue is full: the system answers no more connections, as a firewall does."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse what a full queue has no room for")
+@pytest.mark.parametrize("binding", ["HTTP+JSON", "JSONRPC"])
+async def test_an_address_that_takes_no_connection_costs_the_connect_timeout_over_http(
+    full: str, binding: str, recorder: Recorder, grpc_address_of: str
+) -> None:
+    """The system would try for two minutes."""
+    async with asyncio.timeout(30):
+        with pytest.raises(NotConnectedError, match="in time"):
+            await A2AClient.connect(f"http://{full}", connect_timeout=0.3)
+        found = card((binding, "1.0", f"http://{full}"), ("GRPC", "1.0", grpc_address_of))
+        async with await A2AClient.connect(found, connect_timeout=0.3) as client:
+            assert (await client.send_message(SEND)).task.id == "t1"
+    assert len(recorder.requests) == 1
