@@ -828,3 +828,24 @@ async def test_a_token_whose_time_is_over_is_replaced(
     ) as client:
         events = [event async for event in client.send_streaming_message(SEND)]
     assert events[-1].status_update.status.state == COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("flow", "field"), [("client_credentials", "refresh_url"), ("device_code", "device_authorization_url")]
+)
+async def test_every_address_of_a_flow_has_to_be_on_the_own_host_of_the_card(
+    auth: Authorization, flow: str, field: str
+) -> None:
+    """What is sent to either has the secret of the client with it, as what is sent for a token has."""
+    stranger = "https://evil.example.com/more"
+    scheme = oauth(auth, flow)
+    setattr(getattr(scheme.oauth2_security_scheme.flows, flow), field, stranger)
+    credentials: Credentials = (
+        ClientCredentials("machine", SECRET)
+        if flow == "client_credentials"
+        else DeviceFlow("screen", print, client_secret=SECRET)
+    )
+    around = Surroundings(1.0, None, lambda url: url != stranger)
+    with pytest.raises(CredentialsError, match=r"sends for tokens to https://evil\.example\.com/more"):
+        await credentials.access(Wanted("login", scheme), around)
+    assert auth.asked == []
