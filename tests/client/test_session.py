@@ -294,3 +294,18 @@ async def test_the_examples_of_the_page(two_replicas: Pair, capsys: pytest.Captu
 
     printed = capsys.readouterr().out
     assert printed.startswith("What is your name?\nA large one.\n") and "InputRequired(" in printed
+
+
+async def test_a_message_refers_to_the_last_32_tasks(two_replicas: Pair) -> None:
+    """So does the session that another process goes on with."""
+    async with await RemoteAgent.connect(two_replicas.replicas[0].http_url) as agent:
+        session = agent.session()
+        for number in range(40):
+            await session.run(f"echo {number}")
+        known = [*session.earlier_task_ids, session.task_id]
+        assert len(set(known)) == 40
+        token = session.to_token()
+        for one in (session, agent.session(token=token)):
+            last = await one.run("echo last")
+            assert isinstance(last, Completed)
+            assert list((await stored(agent, last.task_id)).history[0].reference_task_ids) == known[-32:]
