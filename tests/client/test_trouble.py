@@ -452,3 +452,26 @@ async def test_a_stream_that_is_resumed_waits_for_room(binding: str) -> None:
     async with client_of(agent, binding) as client:
         with pytest.raises(ResourceExhaustedError, match="Never"):
             await received(client.send_streaming_message(SEND))
+
+
+@OVER_HTTP
+async def test_retry_after_beside_an_error_of_the_agent_is_honoured(binding: str) -> None:
+    """The details of the error come first (RetryInfo); the header counts where they say nothing of a time."""
+    said: list[ResourceExhaustedError] = []
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        answer = answer_to(request, said[-1])
+        writer.write(answer.replace(b"\r\n\r\n", b"\r\nretry-after: 7\r\n\r\n", 1))
+
+    async with http_peer(respond) as peer, await A2AClient.connect(card((binding, "1.0", peer.url))) as client:
+        for refusal, expected in (
+            (ResourceExhaustedError("Later."), 7.0),
+            (ResourceExhaustedError("Soon.", retry_after=2.5), 2.5),
+        ):
+            said.append(refusal)
+            with pytest.raises(ResourceExhaustedError, match=refusal.message) as caught:
+                await client.send_message(SEND)
+            assert caught.value.retry_after == expected
+            with pytest.raises(ResourceExhaustedError, match=refusal.message) as caught:
+                await received(client.send_streaming_message(SEND))
+            assert caught.value.retry_after == expected
