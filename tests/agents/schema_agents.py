@@ -86,3 +86,12 @@ async def lie(turn: Turn) -> None:
 
 
 declare_schemas(liar.card, "screen", {"report": REPORT})
+
+
+messenger = Agent(name="Messenger", description="Answers with messages.", version="1.0.0", answers="message")
+
+
+@messenger.skill(id="screen", name="Screen", description="Judges.", tags=["test"], artifacts={"report": REPORT})
+async def tell(turn: Turn) -> None:
+    """Writes what its schema forbids, where a message is all that it may write."""
+    await turn.artifact("report", data=BAD)

@@ -21,13 +21,15 @@ from a2a_grpc.server.agents import Agent, ArtifactMismatchError, Reader, Turn
 from a2a_grpc.server.agents.schemas import ArtifactChecks, compile_schemas
 from a2a_grpc.server.card.extended import ExtendedCards
 from a2a_grpc.server.card.interfaces import with_interfaces
-from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, schemas_in
+from a2a_grpc.wire import protojson
+from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, reason_in, schemas_in
 from tests.agents.schema_agents import BAD, GOOD, REPORT
 from tests.support.replica import Pair
 
 pytestmark = pytest.mark.wide
 
 AGENT = "tests.agents.schema_agents:agent"
+MESSENGER = "tests.agents.schema_agents:messenger"
 LIAR = "tests.agents.schema_agents:liar"
 WHERE = "/candidates/1/score does not keep to maximum 100"
 REFUSED = f"The agent answered with an artifact 'report' that does not match its schema: {WHERE}."
@@ -90,6 +92,17 @@ async def test_data_that_does_not_match_ends_the_task_and_is_seen_by_nobody(
         assert result.text == said
         assert result.data + [part.text for part in parts(result.task) if part.HasField("text")] == left
         assert "180" not in result.text
+        assert result.reason == "INVALID_AGENT_RESPONSE"
+        message = (await agent.client.get_task(a2a_pb2.GetTaskRequest(id=result.task_id))).status.message
+    for told in (message, result.task.status.message):
+        assert list(told.extensions) == ["urn:a2a-grpc:extension:artifact-schemas:v1"]
+        assert protojson.to_dict(told)["metadata"] == {
+            "urn:a2a-grpc:extension:artifact-schemas:v1": {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "INVALID_AGENT_RESPONSE",
+                "domain": "a2a-protocol.org",
+            }
+        }
     log = two_replicas.replicas[0].log()
     assert f"task {result.task_id}: what the agent wrote is refused" in log
     if said == REFUSED:
@@ -318,3 +331,21 @@ async def test_data_of_an_agent_does_not_slip_past_its_card_under_another_name()
     with pytest.raises(InvalidAgentResponseError, match="'a' got its name after its data"):
         async for _ in ArtifactSchemas(agent.card).checked(events()):
             pass
+
+
+@pytest.mark.agent(MESSENGER)
+async def test_where_there_is_no_task_the_call_ends_with_the_reason(two_replicas: Pair, bindings: list[str]) -> None:
+    async with await A2AClient.connect(two_replicas.replicas[0].http_url, bindings=bindings) as client:
+        with pytest.raises(InvalidAgentResponseError) as refused:
+            await client.send_message(a2a_pb2.SendMessageRequest(message=message("screen")))
+    assert refused.value.message == REFUSED
+
+
+@pytest.mark.parametrize("value", [None, "INVALID_AGENT_RESPONSE", {"domain": "a2a-protocol.org"}, {"reason": 5}, []])
+def test_a_reason_that_is_none_is_left_out(value: Any) -> None:
+    """Anybody may write into metadata. To look at it changes nothing."""
+    said, nothing_said = a2a_pb2.Message(), a2a_pb2.Message()
+    said.metadata.update({ARTIFACT_SCHEMAS: value})
+    before = said.SerializeToString(deterministic=True)
+    assert reason_in(said) == reason_in(nothing_said) == ""
+    assert said.SerializeToString(deterministic=True) == before and nothing_said == a2a_pb2.Message()

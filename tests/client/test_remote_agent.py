@@ -120,6 +120,8 @@ async def test_every_outcome_has_its_type_and_its_words(
             with pytest.raises(OutcomeError, match=r"gave no answer \(" + reason.replace("_", " ")) as caught:
                 result.raise_for_outcome()
             assert caught.value.result is result and said in str(caught.value)
+        if isinstance(result, Failed):
+            assert result.reason == "", "what the agent says itself is no defect of its answer"
 
 
 async def test_a_task_that_somebody_cancels_is_canceled(agent: RemoteAgent) -> None:

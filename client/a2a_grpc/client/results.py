@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, NoReturn, Self, TypeAlias
 from a2a_grpc.client.continuation import Continuation
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
+from a2a_grpc.wire.artifact_schemas import reason_in
 from a2a_grpc.wire.errors import DeadlineExceededError, InvalidAgentResponseError
 
 
@@ -171,6 +172,11 @@ class Failed(_NoAnswer):
     """The work went wrong: `text` says why, if the agent does."""
 
     finish_reason: ClassVar[FinishReason] = FinishReason.FAILED
+
+    @property
+    def reason(self) -> str:
+        """Why, for programs: "INVALID_AGENT_RESPONSE" where the service refused what the agent wrote; else ""."""
+        return reason_in(self.task.status.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ name of an artifact, a JSON Schema (2020-12), which each data part of such an ar
 
     {"screen": {"report": {"type": "object", "required": ["candidates"]}}}
 
-Nothing has to be activated, and messages look as they would without. An artifact without a name goes by its id.
+Nothing has to be activated, and messages look as they would without, but for one: where a service has refused what an
+agent wrote, the message of the status FAILED names the extension, and its metadata holds under the URI why, as
+ProtoJSON of google.rpc.ErrorInfo with the reason INVALID_AGENT_RESPONSE. An artifact without a name goes by its id.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +17,7 @@ from google.protobuf import json_format
 
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire import protojson
-from a2a_grpc.wire.errors import excerpt
+from a2a_grpc.wire.errors import InvalidAgentResponseError, error_info, excerpt
 
 if TYPE_CHECKING:
     from a2a_grpc.wire.json_schema import JsonSchema
@@ -63,6 +65,21 @@ def withdraw_schemas(card: a2a_pb2.AgentCard, skill: str) -> None:
             del extension.params.fields[skill]
             if not extension.params.fields:
                 del card.capabilities.extensions[at]
+
+
+def mark_refusal(message: a2a_pb2.Message) -> None:
+    """Have the message of a status say, for programs, that what the agent wrote was refused."""
+    message.extensions.append(ARTIFACT_SCHEMAS)
+    json_format.ParseDict(error_info(InvalidAgentResponseError), message.metadata.fields[ARTIFACT_SCHEMAS].struct_value)
+
+
+def reason_in(message: a2a_pb2.Message) -> str:
+    """The reason that `mark_refusal` has written; "" where there is none."""
+    fields = message.metadata.fields
+    if ARTIFACT_SCHEMAS not in fields:
+        return ""
+    info = fields[ARTIFACT_SCHEMAS].struct_value.fields
+    return info["reason"].string_value if "reason" in info else ""
 
 
 def compiled(schema: Any) -> "JsonSchema":

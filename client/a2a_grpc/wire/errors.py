@@ -449,6 +449,12 @@ def _fitting(violations: tuple[Violation, ...], size: int) -> list[Violation]:
     return fitting
 
 
+def error_info(error: type[A2AError]) -> dict[str, str]:
+    """Which error it is, as google.rpc.ErrorInfo in ProtoJSON."""
+    kind = error.kind
+    return {"@type": _TYPE_PREFIX + "google.rpc.ErrorInfo", "reason": kind.reason, "domain": kind.domain}
+
+
 def _json_violations(error: A2AError) -> tuple[Violation, ...]:
     return tuple(Violation(camel_path(v.field), v.description) for v in error.violations)
 
@@ -459,11 +465,7 @@ def _json_message(error: A2AError) -> str:
 
 
 def _json_details(error: A2AError) -> list[dict[str, Any]]:
-    info: dict[str, Any] = {
-        "@type": _TYPE_PREFIX + "google.rpc.ErrorInfo",
-        "reason": error.kind.reason,
-        "domain": error.kind.domain,
-    }
+    info: dict[str, Any] = dict(error_info(type(error)))
     if error.metadata:
         info["metadata"] = {camel_path(key): value for key, value in error.metadata.items()}
     details = [info]

@@ -691,6 +691,8 @@ def _no_message(trial: Trial, body: asyncio.Task[End]) -> a2a_pb2.Message:
         end = body.result()
         if end.state == states.REJECTED:
             raise UnsupportedOperationError(end.words or "The agent refuses this message.")
+        if end.refused:
+            raise InvalidAgentResponseError(end.words or "The agent failed.")
         if end.state == states.FAILED:
             raise InternalError(end.words or "The agent failed.")
     raise InvalidAgentResponseError("The agent answers with messages only and gave none.")

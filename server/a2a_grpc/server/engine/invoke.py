@@ -23,6 +23,8 @@ class End:
     words: str | None = None
     retry_after: float | None = None
     """Seconds after which the turn should be run again instead, if it may."""
+    refused: bool = False
+    """What the agent wrote does not match what its card says of it. Programs of callers are told that, too."""
 
 
 async def invoke(skill: Skill, turn: Turn, place: Place | None = None) -> End:
@@ -50,7 +52,7 @@ async def _invoke(skill: Skill, turn: Turn) -> End:
         turn.returned()
     except ArtifactMismatchError as error:
         log.error("task %s: what the agent wrote is refused: %s", turn.task_id, error.cause)
-        return End(states.FAILED, str(error))
+        return End(states.FAILED, str(error), refused=True)
     except Reject as reject:
         return End(states.REJECTED, str(reject) or None)
     except Fail as fail:

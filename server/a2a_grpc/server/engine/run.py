@@ -26,6 +26,7 @@ from a2a_grpc.server.store.tasks import TaskStore
 from a2a_grpc.server.telemetry.facts import know
 from a2a_grpc.server.telemetry.instruments import TURNS
 from a2a_grpc.server.telemetry.tracing import TRACES
+from a2a_grpc.wire.artifact_schemas import mark_refusal
 
 log = logging.getLogger(__name__)
 
@@ -304,7 +305,7 @@ class Run:
             if self.writer.state in states.INTERRUPTED and end.state == states.COMPLETED:
                 self.writer.release()
             elif self.writer.state not in states.TERMINAL:
-                self.writer.emit(self._status(end.state, end.words))
+                self.writer.emit(self._status(end.state, end.words, refused=end.refused))
 
     def _make_turn(self, origin: Origin, stored: StoredTask, attempt: int) -> Turn:
         if TRACES.on and self._agent is not None:
@@ -331,7 +332,9 @@ class Run:
             current=stored.fold.task,
         )
 
-    def _status(self, state: a2a_pb2.TaskState, words: str | None = None) -> a2a_pb2.StreamResponse:
+    def _status(
+        self, state: a2a_pb2.TaskState, words: str | None = None, *, refused: bool = False
+    ) -> a2a_pb2.StreamResponse:
         message = None
         if words is not None:
             message = a2a_pb2.Message(
@@ -341,6 +344,8 @@ class Run:
                 context_id=self.writer.context,
                 parts=[a2a_pb2.Part(text=words)],
             )
+            if refused:
+                mark_refusal(message)
         return status_changed(self.writer.task_id, self.writer.context, state, now_ms(), message)
 
     # -- interruptions -----------------------------------------------------------------------------------------------
