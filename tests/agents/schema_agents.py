@@ -1,5 +1,6 @@
 """Agents whose artifacts have schemas, and one that says so and does not keep to it."""
 
+import asyncio
 from typing import Any
 
 from a2a_grpc.server.agents import Agent, ArtifactMismatchError, Turn
@@ -83,6 +84,8 @@ async def lie(turn: Turn) -> None:
     await turn.artifact("notes", data=BAD)
     await turn.stream("report", text="The report: ")
     await turn.stream("report", data=GOOD if turn.text == "good" else BAD, last=True)
+    if turn.text == "bad and on":
+        await asyncio.Event().wait()
 
 
 declare_schemas(liar.card, "screen", {"report": REPORT})

@@ -1,5 +1,6 @@
 """Artifacts with a schema: the service writes nothing that does not match, and the client takes nothing of the kind."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from a2a_grpc.client import (
     Completed,
     Failed,
     InvalidAgentResponseError,
+    InvalidArtifactError,
     RemoteAgent,
     message,
 )
+from a2a_grpc.client.states import TERMINAL
 from a2a_grpc.client.transports.base import Numbered
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.server.agents import Agent, ArtifactMismatchError, Reader, Turn
@@ -22,8 +25,9 @@ from a2a_grpc.server.agents.schemas import ArtifactChecks, compile_schemas
 from a2a_grpc.server.card.extended import ExtendedCards
 from a2a_grpc.server.card.interfaces import with_interfaces
 from a2a_grpc.wire import protojson
-from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, reason_in, schemas_in
+from a2a_grpc.wire.artifact_schemas import ARTIFACT_SCHEMAS, declare_schemas, reason_in, schemas_in
 from tests.agents.schema_agents import BAD, GOOD, REPORT
+from tests.client.peers import Request, answer_to, card, http_peer, task
 from tests.support.replica import Pair
 
 pytestmark = pytest.mark.wide
@@ -134,9 +138,51 @@ async def test_a_remote_agent_takes_no_data_that_its_card_rules_out(two_replicas
         good = await agent.run("good")
         assert isinstance(good, Completed)
         assert good.data == [BAD, GOOD]
-        with pytest.raises(InvalidAgentResponseError) as refused:
+        with pytest.raises(InvalidArtifactError) as refused:
             await agent.run("bad")
         assert refused.value.message == f"The artifact 'report' does not match its schema: {WHERE}."
+
+
+@pytest.mark.agent(LIAR)
+async def test_the_task_of_refused_data_is_named_and_can_be_canceled(two_replicas: Pair, bindings: list[str]) -> None:
+    """What is canceled holds the data, too, so that its answer is refused in its turn."""
+    url = two_replicas.replicas[0].http_url
+    async with (
+        await RemoteAgent.connect(url, bindings=bindings) as agent,
+        await A2AClient.connect(url) as trusting,
+    ):
+        session = agent.session()
+        with pytest.raises(InvalidArtifactError) as refused:
+            await session.run("bad and on")
+        place = refused.value.continuation
+        assert place is not None and refused.value.task_id == place.task_id == session.task_id
+        assert place.context_id == session.context_id != ""
+        get = a2a_pb2.GetTaskRequest(id=refused.value.task_id)
+        assert (await trusting.get_task(get)).status.state not in TERMINAL
+        with pytest.raises(InvalidArtifactError) as again:
+            await agent.result(place)
+        assert again.value.continuation is not None and again.value.continuation.task_id == place.task_id
+        with pytest.raises(InvalidArtifactError) as canceled:
+            await agent.cancel(place.task_id)
+        assert canceled.value.task_id == place.task_id
+        assert (await trusting.get_task(get)).status.state == a2a_pb2.TASK_STATE_CANCELED
+
+
+async def test_a_task_whose_first_news_is_the_refused_data_is_named() -> None:
+    """An agent that does not stream answers at once with all of it."""
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        done = task(a2a_pb2.TASK_STATE_COMPLETED, "t1", artifact("a", 6))
+        writer.write(answer_to(request, a2a_pb2.SendMessageResponse(task=done)))
+
+    async with http_peer(respond) as peer:
+        found = card(("HTTP+JSON", "1.0", peer.url), streaming=False)
+        declare_schemas(found, "do", {"a": {"maximum": 5}})
+        async with await RemoteAgent.connect(found) as agent:
+            with pytest.raises(InvalidArtifactError, match="maximum 5") as refused:
+                await agent.run("go")
+    assert refused.value.task_id == "t1"
+    assert refused.value.continuation is not None and refused.value.continuation.task_id == "t1"
 
 
 @pytest.mark.agent(LIAR)

@@ -21,6 +21,7 @@ from a2a_grpc.client.errors import (
     CardNotFoundError,
     CardSignatureError,
     CredentialsError,
+    InvalidArtifactError,
     NotConnectedError,
     StreamBrokenError,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "InternalError",
     "InvalidAgentResponseError",
     "InvalidArgumentError",
+    "InvalidArtifactError",
     "InvalidRequestError",
     "JsonParseError",
     "MethodNotAllowedError",

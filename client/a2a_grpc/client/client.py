@@ -132,7 +132,7 @@ class A2AClient(Closing):
         message or a stream is tried again without any news before its failure is raised; 0 raises it at once. `ca_file`
         holds the PEM certificates to trust instead of the public ones; without `verify` any certificate is taken, also
         that of an attacker (over gRPC: any that has not expired). An `observer` is told of each call. With
-        `check_artifacts` an artifact that does not match the schema in the card is an InvalidAgentResponseError
+        `check_artifacts` an artifact that does not match the schema in the card is an InvalidArtifactError
         (`ArtifactSchemas`).
 
         Raises CardError when there is no card or nothing in it to use, CredentialsError when the requirements cannot be

@@ -21,6 +21,19 @@ class StreamBrokenError(UnavailableError):
         self.continuation = continuation
 
 
+class InvalidArtifactError(InvalidAgentResponseError):
+    """An artifact does not match the schema in the agent's card.
+
+    The task may go on at the agent. `task_id` says which one, for `cancel_task` or `RemoteAgent.cancel`; it is empty
+    where an artifact was checked by itself. From a run of a RemoteAgent or a Session it has a `continuation`, too.
+    """
+
+    def __init__(self, message: str, *, task_id: str = "", continuation: Continuation | None = None) -> None:
+        super().__init__(message)
+        self.task_id = task_id
+        self.continuation = continuation
+
+
 class CardError(InvalidAgentResponseError):
     """There is no agent card where one was looked for, or the card offers nothing that this client can use."""
 

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from a2a_grpc.client.client import A2AClient, NumberedEvents
 from a2a_grpc.client.continuation import Address, Continuation
-from a2a_grpc.client.errors import StreamBrokenError
+from a2a_grpc.client.errors import InvalidArtifactError, StreamBrokenError
 from a2a_grpc.client.portable import portable
 from a2a_grpc.client.results import (
     ArtifactChunk,
@@ -191,6 +191,10 @@ class Runner:
                         await _to_the_end(events)
             except UnavailableError as error:
                 failure = error
+            except InvalidArtifactError as error:
+                run.task_id = run.task_id or error.task_id
+                error.continuation = run.continuation()
+                raise
             else:
                 if is_subscription and not self.client.numbers_events:
                     corrected = await self._corrected(run)

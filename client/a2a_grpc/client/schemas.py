@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
+from a2a_grpc.client.errors import InvalidArtifactError
+from a2a_grpc.client.states import task_id_in
 from a2a_grpc.client.transports.base import Numbered
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.artifact_schemas import compiled, fault, schemas_in
@@ -40,26 +42,26 @@ class ArtifactSchemas:
         """Whether the card has any."""
         return bool(self._by_name)
 
-    def check(self, artifact: a2a_pb2.Artifact, name: str = "") -> None:
+    def check(self, artifact: a2a_pb2.Artifact, name: str = "", *, task_id: str = "") -> None:
         """Check the data parts of an artifact, or of a piece of one, whose `name` an earlier piece may have told.
 
-        Raises: InvalidAgentResponseError, which says where the data does not match and never holds it.
+        Raises: InvalidArtifactError, which says where the data does not match and never holds it. It has the `task_id`.
         """
         name = artifact.name or name or artifact.artifact_id
         if name not in self._by_name or not any(part.HasField("data") for part in artifact.parts):
             return
-        schemas = self._schemas(name)
+        schemas = self._schemas(name, task_id)
         for part in artifact.parts:
             found = fault(part, schemas)
             if found is not None:
-                raise InvalidAgentResponseError(
-                    f"The artifact {excerpt(name, 64)!r} does not match its schema: {found[0]}."
+                raise InvalidArtifactError(
+                    f"The artifact {excerpt(name, 64)!r} does not match its schema: {found[0]}.", task_id=task_id
                 )
 
     def check_task(self, task: a2a_pb2.Task) -> None:
         """Check all artifacts of a task. Raises: as `check`."""
         for artifact in task.artifacts:
-            self.check(artifact)
+            self.check(artifact, task_id=task.id)
 
     async def checked(self, events: AsyncGenerator[Numbered, None]) -> AsyncGenerator[Numbered, None]:
         """The events of one task, each checked before it is passed on. Raises: as `check`."""
@@ -67,12 +69,13 @@ class ArtifactSchemas:
         with_data = set[str]()
         async with aclosing(events):
             async for event in events:
+                task_id = task_id_in(event.response)
                 for artifact, append in _artifacts(event.response):
                     id_ = artifact.artifact_id
                     known = names.get(id_, "") if append else ""
                     if append and id_ in with_data and artifact.name not in ("", known or id_):
-                        self._check_new_name(artifact.name)
-                    self.check(artifact, known)
+                        self._check_new_name(artifact.name, task_id)
+                    self.check(artifact, known, task_id=task_id)
                     names[id_] = artifact.name or known
                     if any(part.HasField("data") for part in artifact.parts):
                         with_data.add(id_)
@@ -80,19 +83,19 @@ class ArtifactSchemas:
                         with_data.discard(id_)
                 yield event
 
-    def _check_new_name(self, name: str) -> None:
+    def _check_new_name(self, name: str, task_id: str) -> None:
         if name in self._by_name:
-            raise InvalidAgentResponseError(f"The artifact {excerpt(name, 64)!r} got its name after its data.")
+            message = f"The artifact {excerpt(name, 64)!r} got its name after its data."
+            raise InvalidArtifactError(message, task_id=task_id)
 
-    def _schemas(self, name: str) -> "list[JsonSchema]":
+    def _schemas(self, name: str, task_id: str) -> "list[JsonSchema]":
         made = self._compiled.get(name)
         if made is None:
             try:
                 made = self._compiled[name] = [compiled(schema) for schema in self._by_name[name]]
             except ValueError as error:
-                raise InvalidAgentResponseError(
-                    f"The agent's schema of the artifact {excerpt(name, 64)!r} cannot be used: {error}."
-                ) from error
+                message = f"The agent's schema of the artifact {excerpt(name, 64)!r} cannot be used: {error}."
+                raise InvalidArtifactError(message, task_id=task_id) from error
         return made
 
 

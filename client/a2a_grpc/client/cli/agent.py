@@ -80,6 +80,7 @@ async def connect(run: Invocation, *, patience: float = 30.0) -> A2AClient:
             allow_origins=args.allow_origin,
             verify=not args.insecure,
             observer=WireLog(run) if args.debug else None,
+            check_artifacts=True,
         )
 
 

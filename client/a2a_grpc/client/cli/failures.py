@@ -11,6 +11,7 @@ from a2a_grpc.client.errors import (
     CardError,
     CardNotFoundError,
     CredentialsError,
+    InvalidArtifactError,
     NotConnectedError,
     StreamBrokenError,
 )
@@ -91,6 +92,8 @@ def failure_of(error: A2AError | CommandError, *, hint: str = "", credentials: b
     """The failure that an error is. `credentials`: the agent has been shown some."""
     if isinstance(error, CommandError):
         return Failure(error.code, error.message, error.hint or hint)
+    if isinstance(error, InvalidArtifactError) and error.task_id:
+        hint = hint or f"Task {error.task_id} may still run: a2a-grpc task cancel ends it."
     return Failure(_code(error, credentials=credentials), error.message, hint, _a2a_code(error))
 
 
