@@ -63,11 +63,15 @@ def parse_card(data: bytes, source: str) -> a2a_pb2.AgentCard:
 
 def read_card(path: Path) -> a2a_pb2.AgentCard:
     """The card in a file. Raises CardError."""
+    return parse_card(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """What is in the file of a card. Raises CardNotFoundError."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise CardNotFoundError(f"The agent card {path} cannot be read: {error.strerror}.") from error
-    return parse_card(data, str(path))
 
 
 class CardResolver(Closing):
@@ -77,7 +81,9 @@ class CardResolver(Closing):
     resolver to many `A2AClient.connect` calls to share what it keeps. `headers` go with each request; `connect_timeout`
     is in seconds; `ca_file` holds the PEM certificates to trust instead of the public ones; `certificate` names
     the files of a client certificate and its key, for servers that ask for one; without `verify` any certificate of a
-    server is taken. With a `verifier` (a `CardVerifier`) only cards that are signed by a key it trusts are given out.
+    server is taken. With a `verifier` (a `CardVerifier`) only cards that it lets pass are given out, which by default
+    are those signed by a key it trusts; a client that is connected with the resolver takes no other card either,
+    wherever it is from.
     """
 
     def __init__(
@@ -127,6 +133,19 @@ class CardResolver(Closing):
         card.CopyFrom(kept.card)
         return card
 
+    @property
+    def verifies(self) -> bool:
+        """Whether there is a verifier."""
+        return self._verifier is not None
+
+    async def verify(self, card: bytes | a2a_pb2.AgentCard) -> None:
+        """Check a card that came by another way: its JSON, or a message. Without a verifier nothing is checked.
+
+        Raises: CardSignatureError for one that is not trusted, and what else `CardVerifier.check` raises.
+        """
+        if self._verifier is not None:
+            await self._verifier.check(card)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._pool.aclose()
@@ -135,23 +154,19 @@ class CardResolver(Closing):
         headers = {"accept": "application/json"} | (kept.conditions if kept else {})
         async with self._pool.exchange("GET", address, headers=headers) as response:
             if kept is not None and response.status_code == HTTPStatus.NOT_MODIFIED:
-                await self._verify(kept.body)  # its keys may be gone
+                await self.verify(kept.body)  # its keys may be gone
                 return self._keep(address, kept.card, kept.body, kept.conditions, response.headers)
             if response.status_code != HTTPStatus.OK:
                 raise _refusal(address, response)
             body = await self._pool.body(response, _MAX_CARD_BYTES)
         card = parse_card(body, address)
-        await self._verify(body)
+        await self.verify(body)
         conditions = {
             condition: response.headers[validator]
             for validator, condition in (("etag", "if-none-match"), ("last-modified", "if-modified-since"))
             if validator in response.headers
         }
         return self._keep(address, card, body, conditions, response.headers)
-
-    async def _verify(self, body: bytes) -> None:
-        if self._verifier is not None:
-            await self._verifier.verify(body)
 
     def _keep(
         self, address: str, card: a2a_pb2.AgentCard, body: bytes, conditions: dict[str, str], headers: Mapping[str, str]

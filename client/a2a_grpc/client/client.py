@@ -30,6 +30,7 @@ from a2a_grpc.client.transports import transport_for
 from a2a_grpc.client.transports.authenticated import AuthenticatedTransport
 from a2a_grpc.client.transports.base import Numbered, R, Transport
 from a2a_grpc.client.transports.observed import Observer
+from a2a_grpc.client.trusting import verified
 from a2a_grpc.pb import a2a_pb2
 from a2a_grpc.wire.errors import (
     InvalidAgentResponseError,
@@ -119,6 +120,9 @@ class A2AClient(Closing):
         may also name this machine in plain text. `allow_origins` adds to that: `host`, `host:port`,
         `scheme://host[:port]`, or `*` for whatever it names. Interfaces beyond that are not used.
 
+        A `resolver` with a verifier checks the signatures of whatever card the target leads to, before anything in it
+        is used: one that it fetches, one from a file, one in hand. An interface alone has no card to check.
+
         `credentials` are shown as the card's security requirements ask, and to its interfaces only. They are not sent
         in plain text to another machine, unless `allow_origins` names it with the scheme `http` or `grpc`.
         `headers` go with every call as HTTP headers or gRPC metadata; they also go with the request for the card,
@@ -170,7 +174,12 @@ class A2AClient(Closing):
                 return await own.resolve(url)
 
         found = await find(
-            target, options, bindings=bindings, credentials=shown, origins=Origins(allow_origins), fetch=fetch
+            await verified(target, resolver),
+            options,
+            bindings=bindings,
+            credentials=shown,
+            origins=Origins(allow_origins),
+            fetch=fetch,
         )
         if idle_timeout is None and found.card is not None and _numbers_events(found.card):
             idle_timeout = _IDLE_SECONDS

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import orjson
@@ -14,6 +14,7 @@ from a2a_grpc.client.errors import CardSignatureError
 from a2a_grpc.client.lists import listed
 from a2a_grpc.client.options import Options
 from a2a_grpc.pb import a2a_pb2
+from a2a_grpc.wire import protojson
 from a2a_grpc.wire.card_signatures import Signer, verify_signatures
 from a2a_grpc.wire.errors import InvalidAgentResponseError, InvalidArgumentError, UnavailableError, excerpt
 from a2a_grpc.wire.jws import BadSignatureError
@@ -25,6 +26,10 @@ _KEPT_SECONDS: Final = 300.0
 """A key that its owner takes out of the set is trusted for so long at the most."""
 _AGAIN_SECONDS: Final = 10.0
 """A card with an unknown key does not have the keys fetched more often than this."""
+
+
+Policy: TypeAlias = Literal["always", "if signed"]
+"""Which cards have to be signed by a key that is trusted: all of them, or those that have signatures at all."""
 
 
 def verify_card(card: bytes | a2a_pb2.AgentCard, jwks: bytes | Mapping[str, Any]) -> Signer:
@@ -46,6 +51,10 @@ class CardVerifier(Closing):
 
     Keys are fetched over https (or from this machine), kept for five minutes, and fetched again when a card names one
     that is not among them. Close it with `aclose` or `async with`; it belongs to one event loop.
+
+    With the policy "if signed" a card without any signature passes, as one does where agents begin to sign. That finds
+    signatures that are wrong or of strangers, and is no protection from who can change the card: the signatures can be
+    left out, too. The default, "always", is.
     """
 
     def __init__(
@@ -54,10 +63,12 @@ class CardVerifier(Closing):
         jwks: bytes | Mapping[str, Any] | None = None,
         jwks_urls: Iterable[str] = (),
         ca_file: Path | None = None,
+        policy: Policy = "always",
     ) -> None:
         """`ca_file` holds the PEM certificates to trust instead of the public ones, where keys are fetched.
 
-        Raises: InvalidArgumentError for a key set that is none, an address that is not safe, or nothing to trust.
+        Raises: InvalidArgumentError for a key set that is none, an address that is not safe, a policy that is none, or
+        nothing to trust.
         """
         from a2a_grpc.client.pool import Pool  # noqa: PLC0415 - see CardResolver
 
@@ -65,6 +76,9 @@ class CardVerifier(Closing):
         self._urls = listed(jwks_urls)
         for url in self._urls:
             _check(url)
+        if policy not in get_args(Policy):
+            raise InvalidArgumentError(f"{excerpt(str(policy))!r} is no policy: give 'always' or 'if signed'.")
+        self._may_be_unsigned = policy == "if signed"
         if jwks is None and not self._urls:
             raise InvalidArgumentError("A verifier needs keys, or addresses of keys, that are trusted.")
         self._pool = Pool(Options(parameters={}, connect_timeout=_FETCH_SECONDS, keepalive=None, ca_file=ca_file))
@@ -72,8 +86,14 @@ class CardVerifier(Closing):
         self._fetched_at = float("-inf")
         self._fetching = asyncio.Lock()
 
+    async def check(self, card: bytes | a2a_pb2.AgentCard) -> Signer | None:
+        """As `verify`, but for what the policy lets pass: None for a card that nobody has signed."""
+        if self._may_be_unsigned and not _is_signed(card):
+            return None
+        return await self.verify(card)
+
     async def verify(self, card: bytes | a2a_pb2.AgentCard) -> Signer:
-        """Who has signed the card; see `verify_card`.
+        """Who has signed the card, whatever the policy; see `verify_card`.
 
         Raises: CardSignatureError where no signature holds; UnavailableError where keys that could tell cannot be had.
         """
@@ -121,6 +141,11 @@ def _verified(card: bytes | a2a_pb2.AgentCard, keys: tuple[PublicKey, ...]) -> S
         return verify_signatures(card, keys)
     except BadSignatureError as error:
         raise CardSignatureError(f"The agent card cannot be trusted: {error}.") from error
+
+
+def _is_signed(card: bytes | a2a_pb2.AgentCard) -> bool:
+    found = protojson.loads(card, a2a_pb2.AgentCard) if isinstance(card, bytes) else card
+    return bool(found.signatures)
 
 
 def _keys(jwks: bytes | Mapping[str, Any], what: str) -> tuple[PublicKey, ...]:
