@@ -5,7 +5,7 @@ import inspect
 import subprocess
 import sys
 from types import UnionType
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -13,6 +13,8 @@ import a2a_grpc.client as api
 
 TYPES = {name: value for name in api.__all__ if inspect.isclass(value := getattr(api, name))}
 FUNCTIONS = {name: value for name in api.__all__ if inspect.isfunction(value := getattr(api, name))}
+MODULES = {name: value for name in api.__all__ if inspect.ismodule(value := getattr(api, name))}
+OF_MODULES = [f"{name}.{one}" for name, module in MODULES.items() for one in module.__all__]
 ALIASES = {name: value for name in api.__all__ if isinstance(value := getattr(api, name), UnionType)}
 
 
@@ -38,17 +40,27 @@ def test_the_list_is_sorted_and_each_name_is_there_once() -> None:
     assert list(api.__all__) == sorted(set(api.__all__))
 
 
-def test_every_name_is_a_type_a_function_or_a_union_of_types() -> None:
-    assert {*TYPES, *FUNCTIONS, *ALIASES} == set(api.__all__)
+def test_every_name_is_a_type_a_function_a_union_of_types_or_a_module_of_these() -> None:
+    assert {*TYPES, *FUNCTIONS, *ALIASES, *MODULES} == set(api.__all__)
+    for module in MODULES.values():
+        own = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+        assert {name for name in own if not name.startswith("_")} == set(module.__all__)
+        assert list(module.__all__) == sorted(module.__all__)
 
 
-@pytest.mark.parametrize("name", api.__all__)
+def found(name: str) -> Any:
+    """What a name stands for, that of a module's member, too."""
+    where, dot, inside = name.rpartition(".")
+    return getattr(MODULES[where] if dot else api, inside)
+
+
+@pytest.mark.parametrize("name", [*api.__all__, *OF_MODULES])
 def test_every_name_says_what_it_is(name: str) -> None:
     """Also each of its methods and properties; a union is of names that say it."""
     if name in ALIASES:
         assert {kind.__name__ for kind in get_args(ALIASES[name])} <= set(api.__all__)
         return
-    kind = getattr(api, name)
+    kind = found(name)
     inside = members(kind).items() if isinstance(kind, type) else ()
     described = [(name, kind), *((f"{name}.{one}", value) for one, value in inside)]
     silent = [where for where, value in described if not (inspect.getdoc(value) or "").strip()]
@@ -57,9 +69,9 @@ def test_every_name_says_what_it_is(name: str) -> None:
     assert silent == [] and not (kind.__doc__ or "").startswith(made)
 
 
-@pytest.mark.parametrize("name", [*TYPES, *FUNCTIONS])
+@pytest.mark.parametrize("name", [*TYPES, *FUNCTIONS, *OF_MODULES])
 def test_every_signature_has_its_types(name: str) -> None:
-    kind = getattr(api, name)
+    kind = found(name)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return
     todo = callables(kind) if isinstance(kind, type) else {name: kind}

@@ -1,7 +1,11 @@
 """Call A2A agents: `RemoteAgent` and `Session` as one calls something local, `A2AClient` operation by operation.
 
-Messages, tasks and artifacts are those of `a2a_grpc.pb.a2a_pb2`. Every failure is an A2AError.
+Messages, tasks and artifacts are those of `a2a_grpc.pb.a2a_pb2`. Every failure is an A2AError. `webhooks` is a module
+of its own, for receivers of push notifications.
 """
+
+import importlib
+import typing
 
 from a2a_grpc.client.card import CardResolver
 from a2a_grpc.client.client import A2AClient
@@ -78,6 +82,10 @@ from a2a_grpc.wire.errors import (
     Violation,
 )
 
+if typing.TYPE_CHECKING:
+    from a2a_grpc.client import webhooks
+    from a2a_grpc.client.verifying import CardVerifier, Signer, verify_card
+
 __all__ = [
     "A2AClient",
     "A2AError",
@@ -92,6 +100,7 @@ __all__ = [
     "CardNotFoundError",
     "CardResolver",
     "CardSignatureError",
+    "CardVerifier",
     "ClientCertificate",
     "ClientCredentials",
     "Completed",
@@ -132,6 +141,7 @@ __all__ = [
     "Result",
     "RouteNotFoundError",
     "Session",
+    "Signer",
     "StatusUpdate",
     "StillRunningError",
     "StreamBrokenError",
@@ -147,4 +157,25 @@ __all__ = [
     "VersionNotSupportedError",
     "Violation",
     "message",
+    "verify_card",
+    "webhooks",
 ]
+
+# What needs the libraries of signatures, which take long to import: loaded for those who use it.
+_LATER: typing.Final = {
+    "CardVerifier": "verifying",
+    "Signer": "verifying",
+    "verify_card": "verifying",
+    "webhooks": "webhooks",
+}
+
+if not typing.TYPE_CHECKING:  # to a type checker, every name would be there
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = importlib.import_module(f"{__name__}.{_LATER[name]}")
+        return module if name == _LATER[name] else getattr(module, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})

@@ -125,3 +125,6 @@ def _header(headers: Mapping[str, str], name: str) -> str:
 def _bytes(text: str) -> bytes:
     """Servers give what is not UTF-8 in a header as lone surrogates."""
     return text.encode(errors="surrogatepass")
+
+
+__all__ = ["Delivery", "NotVerifiedError", "check_token", "parse", "verify"]
