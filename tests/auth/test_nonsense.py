@@ -18,6 +18,8 @@ from a2a_grpc.wire.errors import UnauthenticatedError, UnavailableError
 from a2a_grpc.wire.keys import read_key_set
 from tests.auth.issuer import AUDIENCE
 
+pytestmark = pytest.mark.wide
+
 ISSUER = "https://issuer.example.com"
 GATE = build_gate(
     AuthConfig.model_validate(
@@ -66,7 +68,6 @@ async def refused(credentials: Credentials) -> None:
         assert CHALLENGES.fullmatch(caught.value.challenge), caught.value.challenge
 
 
-@pytest.mark.wide
 @settings(max_examples=200, deadline=None)
 @given(st.text() | TOKENS, st.text(), st.sampled_from(["Bearer ", "bearer ", "BEARER  ", "", "Basic "]))
 def test_no_header_opens_or_breaks_anything(token: str, key: str, scheme: str) -> None:

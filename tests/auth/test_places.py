@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from urllib.parse import unquote_to_bytes
 
 import grpc.aio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from a2a_grpc.server.bindings.grpc.servicer import make_call
 from a2a_grpc.wire.errors import InvalidArgumentError, UnauthenticatedError, UnavailableError
 from tests.auth.test_nonsense import TOKENS
 from tests.support.leaks import secret
+
+pytestmark = pytest.mark.wide
 
 KEY: Final = secret("placed").encode()
 NAME: Final = b"api-key"

@@ -17,6 +17,8 @@ from tests.conformance.expected import TASK_NOT_FOUND, UNAUTHENTICATED
 from tests.support.replica import Replica
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 SEND = pb.SendMessageRequest(message=message("echo hello"))
 
 
@@ -133,7 +135,6 @@ async def test_the_client_says_what_the_provider_has_refused(place: Place) -> No
             await client.send_message(SEND)
 
 
-@pytest.mark.wide
 async def test_the_next_key_of_the_provider_is_known_as_soon_as_it_signs(
     everywhere: Everywhere, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from a2a_grpc.pb import a2a_pb2 as pb
 from tests.support.certificates import Files
 from tests.support.secure import SecureReplica, serving
 
+pytestmark = pytest.mark.wide
+
 SEND = pb.SendMessageRequest(message=message("hello"))
 
 

@@ -45,7 +45,7 @@ class Keys:
         fetch: Callable[[], Awaitable[bytes]],
         *,
         refresh: float = 300.0,
-        cooldown: float = 10.0,
+        cooldown: float = 2.0,
         retry: float = 2.0,
         trusted: float = 86_400.0,
     ) -> None:
