@@ -12,6 +12,8 @@ from tests.admin.conftest import admin_addr, until
 from tests.support.commands import Run
 from tests.support.replica import ROOT, Pair, Replica
 
+pytestmark = pytest.mark.wide
+
 ADMIN = pytest.mark.agent("tests.admin.agent:agent", A2A_ADMIN_ADDR="127.0.0.1:0")
 ON = "administration on "
 

@@ -19,6 +19,8 @@ from tests.registry.processes import API_KEYS, Agent, Registries, RegistryProces
 from tests.support.replica import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 HEADER = {"A2A_REGISTER_HEADER": f"X-API-Key: {key_of('alice')}"}
 LEASE = 2.0
 

@@ -25,6 +25,8 @@ from tests.support.receiver import SILENT, Answer, Delivery, receiver
 from tests.support.replica import free_ports
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 INTERVAL = 1.0
 TRUSTED = SigningKeys((signing_key(ec.generate_private_key(ec.SECP256R1())),))
 OTHERS = SigningKeys((signing_key(ec.generate_private_key(ec.SECP256R1())),))

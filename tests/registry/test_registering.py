@@ -32,6 +32,8 @@ from a2a_grpc.wire import protojson
 from tests.registry.processes import Registries, card, connected, headers_of, registries
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 MOST = 4
 """Agents that one owner may have."""
 

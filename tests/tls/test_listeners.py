@@ -29,6 +29,8 @@ from tests.bindings_grpc.scripted import Scripted, serving
 from tests.support.certificates import HOUR, Authority, Files
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.wide
+
 GET = a2a_pb2.GetTaskRequest(id="t1")
 HEADERS = {"a2a-version": "1.0"}
 
