@@ -1,6 +1,7 @@
 """Every operation against the real service: two replicas on one store, over each binding."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -20,7 +21,7 @@ from a2a_grpc.client import (
     message,
 )
 from a2a_grpc.pb import a2a_pb2
-from tests.client.peers import relay
+from tests.client.peers import Relay, relay
 from tests.support.replica import Pair
 from tests.support.waiting import wait_until
 
@@ -267,16 +268,25 @@ async def test_a_stream_whose_connection_is_reset_names_its_task(two_replicas: P
             assert found is not None and found.status.state == a2a_pb2.TASK_STATE_WORKING
 
 
-@pytest.mark.slow
-async def test_a_connection_that_carries_nothing_any_more_is_noticed(two_replicas: Pair) -> None:
-    """B107: a ping at the latest when nothing came for the time of `keepalive`, and 10 s for its answer."""
+@contextlib.asynccontextmanager
+async def hanging(
+    pair: Pair, *, keepalive: float
+) -> AsyncIterator[tuple[Relay, AsyncIterator[a2a_pb2.StreamResponse]]]:
+    """A stream over gRPC and a relay that has told all it has to tell, and does not end."""
     async with (
-        relay(two_replicas.replicas[0].grpc_addr) as between,
-        await A2AClient.connect(f"grpc://{between.address}", keepalive=10, patience=0) as client,
+        relay(pair.replicas[0].grpc_addr) as between,
+        await A2AClient.connect(f"grpc://{between.address}", keepalive=keepalive, patience=0) as client,
     ):
         events = client.send_streaming_message(say("hang"))
         await anext(events)
         await anext(events)
+        yield between, events
+
+
+@pytest.mark.slow
+async def test_a_connection_that_carries_nothing_any_more_is_noticed(two_replicas: Pair) -> None:
+    """B107: a ping at the latest when nothing came for the time of `keepalive`, and 10 s for its answer."""
+    async with hanging(two_replicas, keepalive=10) as (between, events):
         between.stall()
         async with asyncio.timeout(25):
             with pytest.raises(StreamBrokenError):
@@ -318,13 +328,7 @@ async def test_a_connection_that_dies_while_a_stream_has_been_quiet_is_noticed(
 ) -> None:
     """Nothing but the ping of `keepalive` is under way then: one comes through before the route is lost."""
     monkeypatch.setattr("a2a_grpc.client.transports.grpc._PING_TIMEOUT_MS", 1_000)
-    async with (
-        relay(two_replicas.replicas[0].grpc_addr) as between,
-        await A2AClient.connect(f"grpc://{between.address}", keepalive=1, patience=0) as client,
-    ):
-        events = client.send_streaming_message(say("hang"))
-        await anext(events)
-        await anext(events)
+    async with hanging(two_replicas, keepalive=1) as (between, events):
         async with asyncio.timeout(30):
             # What gRPC still has to say about the events that came, and then pings.
             for _ in range(3):
